@@ -1,0 +1,66 @@
+# Tidegate: what one does here. `make` lists it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Every package of every module in go.work; name one to work on it alone: make race PKG=./memstore
+PKG ?= work
+COUNT ?= 1
+BENCH ?= .
+FUZZTIME ?= 30s
+OPS ?= 1000000
+
+export FUZZTIME
+
+.PHONY: help
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo 'Variables: PKG=$(PKG) COUNT=$(COUNT) BENCH=$(BENCH) FUZZTIME=$(FUZZTIME) OPS=$(OPS)'
+
+.PHONY: build
+build: ## Build every package of every module
+	go build $(PKG)
+
+.PHONY: test
+test: deps ## Run all tests under the race detector, against real servers
+	TIDEGATE_REQUIRE_SERVERS=1 go test -race -timeout 15m $(PKG)
+
+.PHONY: race
+race: ## Run the tests of PKG under the race detector COUNT times, to find what fails now and then
+	go test -race -count=$(COUNT) -timeout 30m $(PKG)
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME
+	scripts/fuzz.sh
+
+.PHONY: conformance
+conformance: deps ## Compare Go and Lua over OPS random operations
+	cd redisstore && TIDEGATE_REQUIRE_SERVERS=1 TIDEGATE_CONFORMANCE_OPS=$(OPS) \
+		go test -run TestDifferential -count=1 -v -timeout 30m .
+
+.PHONY: lint
+lint: ## Run go vet, gofmt, go mod tidy and golangci-lint over every module
+	scripts/lint.sh
+
+.PHONY: bench
+bench: ## Run the benchmarks named by BENCH, with allocations
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count=$(COUNT) $(PKG)
+
+.PHONY: tidy
+tidy: ## Format the code and tidy every go.mod
+	gofmt -l -w $$(go list -m -f '{{.Dir}}')
+	for dir in $$(go list -m -f '{{.Dir}}'); do (cd "$$dir" && go mod tidy); done
+
+.PHONY: check
+check: lint test ## Do what CI does: lint, then test
+
+.PHONY: deps
+deps: ## Install the system programs that the tests need
+	@scripts/deps.sh
+
+.PHONY: clean
+clean: ## Remove what was built and the installed linter
+	rm -rf .bin tidegate server/tidegate
+	go clean -testcache
