@@ -1,0 +1,78 @@
+package key
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+)
+
+// MaxLen is the length in bytes up to which a text is kept as it is.
+const MaxLen = 200
+
+const hex = "0123456789ABCDEF"
+
+// Join makes one key of the parts of a key of several parts. A key of one part is the part itself, and one of no parts is
+// empty; a rule has a fixed number of parts, so that the three cannot meet in one rule.
+func Join(parts []string) string {
+	switch len(parts) {
+	case 0:
+		return ""
+	case 1:
+		return parts[0]
+	}
+	var b []byte
+	for i, p := range parts {
+		if i > 0 {
+			b = append(b, '/')
+		}
+		b = appendEscaped(b, p, '/')
+	}
+	return string(b)
+}
+
+// AppendBucket appends the text "rule/key" to dst, escaped, so that two buckets never have one text. A text of more than
+// MaxLen bytes becomes "rule/%#" and the base64url of a SHA-256 over rule and key; a rule too long for that is hashed along.
+func AppendBucket(dst []byte, rule, key string) []byte {
+	start := len(dst)
+	dst = appendEscaped(dst, rule, '/')
+	ruleEnd := len(dst)
+	dst = append(dst, '/')
+	dst = appendEscaped(dst, key, '%') // the first slash ends the rule, so that those of the key may stay
+	if len(dst)-start <= MaxLen {
+		return dst
+	}
+	sum := sha256.Sum256(dst[start:])
+	if ruleEnd-start > MaxLen/2 {
+		ruleEnd = start
+	}
+	// A % is always followed by two hexadecimal digits above, so %# cannot be read as part of an escaped text.
+	dst = append(dst[:ruleEnd], "/%#"...)
+	return base64.RawURLEncoding.AppendEncode(dst, sum[:])
+}
+
+// AppendSecret appends "%~" and the base64url of an HMAC-SHA-256 under the secret over the bucket's text, so that
+// neither rule nor key can be read from it.
+func AppendSecret(dst, secret []byte, rule, key string) []byte {
+	mac := hmac.New(sha256.New, secret)
+	// The escaped text, uncut: hashing a hash would be as good, but this needs no argument.
+	text := appendEscaped(nil, rule, '/')
+	text = append(text, '/')
+	text = append(text, key...)
+	mac.Write(text)
+	dst = append(dst, "%~"...)
+	return base64.RawURLEncoding.AppendEncode(dst, mac.Sum(nil))
+}
+
+// appendEscaped appends s with %, sep and every byte that does not show in a terminal as % and two digits.
+// Bytes above 127 stay, so that names in any script can be read.
+func appendEscaped(dst []byte, s string, sep byte) []byte {
+	for i := range len(s) {
+		c := s[i]
+		if c <= ' ' || c == 0x7f || c == '%' || c == sep {
+			dst = append(dst, '%', hex[c>>4], hex[c&15])
+		} else {
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
