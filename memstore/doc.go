@@ -1,0 +1,7 @@
+// Package memstore is the embedded store: buckets in this process's memory.
+//
+// Decisions are those of every other store, to the token: the algorithms are the same. A take allocates nothing and
+// holds a lock for well under a microsecond; the number of keys is bounded; what is as good as new is forgotten.
+//
+// It imports the root package, internal/algo and the standard library.
+package memstore

@@ -1,0 +1,327 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/algo"
+)
+
+// Take implements [tidegate.Store].
+func (s *Store) Take(ctx context.Context, charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, error) {
+	if err := s.ready(ctx, "take"); err != nil {
+		return dst, err
+	}
+	for i := range charges {
+		if err := algo.CheckCharge(&charges[i]); err != nil {
+			return dst, err
+		}
+	}
+	if len(charges) == 1 {
+		return s.takeOne(&charges[0], dst)
+	}
+	return s.takeMany(charges, dst)
+}
+
+// stateless reports whether the charge has no bucket: one that is there for the key is another limit's, and stays.
+func stateless(c *tidegate.Charge) bool {
+	return c.Limit.Algorithm == tidegate.None || c.Limit.Algorithm == tidegate.Unlimited
+}
+
+func request(c *tidegate.Charge) algo.Request {
+	return algo.Request{Cost: c.Cost, MaxWait: int64(c.MaxWait / time.Microsecond), ID: c.ID}
+}
+
+// takeOne is takeMany for one charge, without a copy of anything but the state's numbers.
+func (s *Store) takeOne(c *tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, error) {
+	if stateless(c) {
+		pol, err := s.policies.of(c)
+		if err != nil {
+			return dst, err
+		}
+		remaining, reset := pol.params.Describe(nil, 0, algo.Window{})
+		return append(dst, decision(c, pol.params, pol.params.Check(nil, request(c), 0, algo.Window{}), remaining, reset)), nil
+	}
+	i := s.idOf(c)
+	sh := s.shard(i)
+	sh.mu.Lock()
+	now := s.now()
+	b := sh.buckets[i]
+	var st algo.State
+	var current *policy
+	if b != nil {
+		current = b.policy
+		if current.source != c.Limit || current.version != c.Version {
+			st = b.state.Clone() // the limit may have changed, which converts the state
+		} else {
+			st = b.state
+		}
+	}
+	pol, err := s.policies.resolve(current, &st, c, now, s)
+	if err != nil {
+		sh.mu.Unlock()
+		return dst, err
+	}
+	p := pol.params
+	now = s.clockOf(p, now)
+	w := p.Window(now)
+	keep := p.Load(&st, now, w)
+	v := p.Take(&st, request(c), now, w)
+	remaining, reset := p.Describe(&st, now, w)
+	added := false
+	if c.Cost != 0 && (v.OK || keep) {
+		added = s.put(sh, i, b, pol, &st)
+	}
+	sh.mu.Unlock()
+	if added {
+		s.makeRoom(i)
+	}
+	if v.OK && c.ID != "" && c.Cost > 0 {
+		s.reservations.add(s, c, now, v.Delay, []held{{i, p.Kind, c.Cost, v.Window}})
+	}
+	return append(dst, decision(c, p, v, remaining, reset)), nil
+}
+
+// put keeps a state, or forgets the bucket if there is nothing to remember. It reports whether a bucket was added.
+func (s *Store) put(sh *shard, i id, b *bucket, pol *policy, st *algo.State) (added bool) {
+	switch {
+	case !st.Used():
+		if b != nil {
+			delete(sh.buckets, i)
+			s.keys.Add(-1)
+		}
+	case b != nil:
+		b.state, b.policy = *st, pol
+	default:
+		sh.buckets[i] = &bucket{*st, pol}
+		return s.keys.Add(1) > s.maxKeys
+	}
+	return false
+}
+
+func decision(c *tidegate.Charge, p *algo.Params, v algo.Verdict, remaining, reset int64) tidegate.Decision {
+	d := tidegate.Decision{
+		Allowed:    v.OK,
+		Limit:      p.Capacity,
+		Remaining:  remaining,
+		RetryAfter: duration(v.Retry),
+		ResetAfter: duration(reset),
+		Delay:      duration(v.Delay),
+		Rule:       c.Rule,
+	}
+	if p.Kind == algo.Unlimited {
+		d.Source = tidegate.SourceUnlimited
+	}
+	return d
+}
+
+// duration turns µs into a Duration.
+func duration(us int64) time.Duration {
+	if us > int64(tidegate.Never/time.Microsecond) {
+		return tidegate.Never
+	}
+	return time.Duration(us) * time.Microsecond
+}
+
+// work is a bucket that a take of several charges works on.
+type work struct {
+	id     id
+	bucket *bucket
+	policy *policy
+	base   algo.State // brought to the present, nothing charged
+	state  algo.State // the same with the charges
+	window algo.Window
+	now    int64
+	keep   bool // base must be kept even if the take is refused
+	write  bool // a charge of it does not just peek
+}
+
+// scratch is what takeMany needs, reused so that a take allocates nothing.
+type scratch struct {
+	works  []work
+	of     []int // the work of each charge
+	shards []int
+	result []algo.Verdict
+	left   [][2]int64
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+func (x *scratch) release() {
+	clear(x.works)
+	x.works, x.of, x.shards, x.result, x.left = x.works[:0], x.of[:0], x.shards[:0], x.result[:0], x.left[:0]
+	scratches.Put(x)
+}
+
+func (s *Store) takeMany(charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, error) {
+	x := scratches.Get().(*scratch)
+	defer x.release()
+	for i := range charges {
+		x.shards = append(x.shards, int(s.idOf(&charges[i]).a%shardCount))
+	}
+	slices.Sort(x.shards) // one order for all takes, so that no two wait for each other
+	x.shards = slices.Compact(x.shards)
+	for _, n := range x.shards {
+		s.shards[n].mu.Lock()
+	}
+	over, err := s.takeLocked(x, charges)
+	for _, n := range x.shards {
+		s.shards[n].mu.Unlock()
+	}
+	if err != nil {
+		return dst, err
+	}
+	for range over {
+		s.makeRoom(x.works[0].id)
+	}
+	for i := range charges {
+		p := x.works[x.of[i]].policy.params
+		dst = append(dst, decision(&charges[i], p, x.result[i], x.left[i][0], x.left[i][1]))
+	}
+	return dst, nil
+}
+
+// takeLocked decides the charges and keeps what they changed. It returns how many buckets there are too many.
+func (s *Store) takeLocked(x *scratch, charges []tidegate.Charge) (over int, err error) {
+	now := s.now()
+	for i := range charges {
+		if err := s.load(x, &charges[i], now); err != nil {
+			return 0, err
+		}
+	}
+	refused := false
+	for i := range charges {
+		x.result, x.left = append(x.result, algo.Verdict{}), append(x.left, [2]int64{})
+		if !charges[i].Shadow {
+			x.try(i, &charges[i])
+			refused = refused || !x.result[i].OK
+		}
+	}
+	for i := range charges {
+		w := &x.works[x.of[i]]
+		p := w.policy.params
+		switch {
+		case refused:
+			if charges[i].Shadow {
+				x.result[i] = p.Check(&w.base, request(&charges[i]), w.now, w.window)
+			}
+			x.left[i][0], x.left[i][1] = p.Describe(&w.base, w.now, w.window)
+		case charges[i].Shadow:
+			x.try(i, &charges[i])
+		}
+	}
+	for i := range x.works {
+		w := &x.works[i]
+		st := &w.state
+		if refused {
+			st = &w.base
+		}
+		if w.write && (!refused || w.keep) && s.put(s.shard(w.id), w.id, w.bucket, w.policy, st) {
+			over++
+		}
+	}
+	if !refused {
+		s.hold(x, charges)
+	}
+	return over, nil
+}
+
+// load finds the bucket of the next charge and brings it to the present, unless an earlier charge did.
+func (s *Store) load(x *scratch, c *tidegate.Charge, now int64) error {
+	if stateless(c) {
+		pol, err := s.policies.of(c)
+		x.of = append(x.of, len(x.works))
+		x.works = append(x.works, work{policy: pol})
+		return err
+	}
+	i := s.idOf(c)
+	n := slices.IndexFunc(x.works, func(w work) bool { return w.id == i })
+	if n < 0 {
+		w := work{id: i, bucket: s.shard(i).buckets[i]}
+		var current *policy
+		if w.bucket != nil {
+			current, w.base = w.bucket.policy, w.bucket.state.Clone()
+		}
+		pol, err := s.policies.resolve(current, &w.base, c, now, s)
+		if err != nil {
+			return err
+		}
+		w.policy = pol
+		w.now = s.clockOf(pol.params, now)
+		w.window = pol.params.Window(w.now)
+		w.keep = pol.params.Load(&w.base, w.now, w.window)
+		w.state = w.base.Clone()
+		n = len(x.works)
+		x.works = append(x.works, w)
+	}
+	x.works[n].write = x.works[n].write || c.Cost != 0
+	x.of = append(x.of, n)
+	return nil
+}
+
+// try charges the charge i to the working state if there is room.
+func (x *scratch) try(i int, c *tidegate.Charge) {
+	w := &x.works[x.of[i]]
+	x.result[i] = w.policy.params.Take(&w.state, request(c), w.now, w.window)
+	x.left[i][0], x.left[i][1] = w.policy.params.Describe(&w.state, w.now, w.window)
+}
+
+// hold remembers what a take charged, if it is to be settled.
+func (s *Store) hold(x *scratch, charges []tidegate.Charge) {
+	if !slices.ContainsFunc(charges, func(c tidegate.Charge) bool { return c.ID != "" && c.Cost > 0 && !stateless(&c) }) {
+		return
+	}
+	var parts []held
+	delay := int64(0)
+	for i := range charges {
+		w := &x.works[x.of[i]]
+		h := held{id: s.idOf(&charges[i]), kind: w.policy.params.Kind, window: x.result[i].Window}
+		if x.result[i].OK && charges[i].Cost > 0 && !stateless(&charges[i]) {
+			h.cost = charges[i].Cost
+			delay = max(delay, x.result[i].Delay)
+		}
+		parts = append(parts, h)
+	}
+	s.reservations.add(s, &charges[0], s.now(), delay, parts)
+}
+
+// makeRoom forgets one bucket other than the one just added: the fullest of a few.
+func (s *Store) makeRoom(added id) {
+	const sample = 5
+	now := s.now()
+	for n := range shardCount {
+		sh := &s.shards[(added.b+uint64(n))%shardCount]
+		sh.mu.Lock()
+		var victim id
+		least, seen := 2.0, 0
+		for i, b := range sh.buckets {
+			if i == added {
+				continue
+			}
+			p := b.policy.params
+			st := b.state
+			t := s.clockOf(p, now)
+			p.Load(&st, t, p.Window(t))
+			used, capacity := p.Usage(&st, t)
+			if share := float64(used) / float64(capacity); share < least {
+				least, victim = share, i
+			}
+			if seen++; seen == sample {
+				break
+			}
+		}
+		if seen > 0 {
+			delete(sh.buckets, victim)
+			s.keys.Add(-1)
+			if least > 0 {
+				s.evicted.Add(1)
+			}
+			sh.mu.Unlock()
+			return
+		}
+		sh.mu.Unlock()
+	}
+}
