@@ -1,0 +1,11 @@
+// Package redisstore keeps the buckets in Redis or Valkey, shared by all replicas and decided on the server's clock.
+//
+// A take is one script and one round trip: the script reads the server's time, decides every charge, and writes. Scripts
+// are called by their digest and sent whole once, when the server does not know them. Commands are never sent twice
+// unless the server has said that it did not run them.
+//
+// Keys look like tidegate:{5f3a9c01}rule/key; the part in braces is a hash of the key that makes the limits of one key
+// share a slot of a cluster. A key leaves by itself when its bucket is as good as new.
+//
+// It needs Redis 6.2 or Valkey 7.2, and of their commands those that docs/architecture.md lists.
+package redisstore

@@ -1,0 +1,141 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/algo"
+)
+
+// Settle implements [tidegate.Store].
+func (s *Store) Settle(ctx context.Context, id string, charges []tidegate.Charge, cost int64) error {
+	if cost < 0 {
+		return algo.ErrNegativeCost
+	}
+	return s.each(ctx, "settle", charges, false, func(ctx context.Context, part []item) (int, error) {
+		return s.settleGroup(ctx, id, part, cost)
+	})
+}
+
+// Renew implements [tidegate.Store].
+func (s *Store) Renew(ctx context.Context, id string, charges []tidegate.Charge) error {
+	return s.each(ctx, "renew", permitsOf(charges), true, func(ctx context.Context, part []item) (int, error) {
+		return s.permitGroup(ctx, "renew", id, part)
+	})
+}
+
+// Release implements [tidegate.Store].
+func (s *Store) Release(ctx context.Context, id string, charges []tidegate.Charge) error {
+	return s.each(ctx, "release", permitsOf(charges), false, func(ctx context.Context, part []item) (int, error) {
+		return s.permitGroup(ctx, "release", id, part)
+	})
+}
+
+func permitsOf(charges []tidegate.Charge) []tidegate.Charge {
+	var permits []tidegate.Charge
+	for i := range charges {
+		if charges[i].Limit == nil || charges[i].Limit.Algorithm == tidegate.Concurrency {
+			permits = append(permits, charges[i])
+		}
+	}
+	return permits
+}
+
+// each applies f to the charges of each slot, and wants any of them to know what f is about, or all.
+// f returns how many of its charges do.
+func (s *Store) each(ctx context.Context, op string, charges []tidegate.Charge, all bool, f func(context.Context, []item) (int, error)) error {
+	ctx, cancel, err := s.begin(ctx, op)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	named := make([]tidegate.Charge, len(charges))
+	for i := range charges {
+		named[i] = algo.Named(&charges[i])
+	}
+	items, err := s.items(named)
+	if err != nil {
+		return err
+	}
+	known, asked := 0, 0
+	for _, g := range s.groups(items) {
+		part := make([]item, len(g))
+		for j, i := range g {
+			part[j] = items[i]
+		}
+		n, err := f(ctx, part)
+		if err != nil {
+			return s.failure(ctx, op, err)
+		}
+		known, asked = known+n, asked+len(part)
+	}
+	if known == 0 || all && known < asked {
+		return tidegate.ErrUnknownID
+	}
+	return nil
+}
+
+// settleGroup settles what a reservation charged in one slot, and returns how many charges that were.
+func (s *Store) settleGroup(ctx context.Context, id string, items []item, cost int64) (int, error) {
+	a := arguments{keys: []string{s.recordKey(items[0].tag, id)}}
+	all := false
+	for i := range items {
+		a.spec(&items[i])
+		a.keys = append(a.keys, items[i].key)
+		all = all || items[i].params.Kind != algo.Bucket
+	}
+	n, err := s.number(ctx, s.scripts.settle, all, &a, min(cost, most))
+	return int(n) * len(items), err
+}
+
+// permitGroup renews or releases a permit in the buckets of one slot, and returns how many of them had it.
+func (s *Store) permitGroup(ctx context.Context, verb, id string, items []item) (int, error) {
+	var a arguments
+	for i := range items {
+		if items[i].params.Kind == algo.Permits {
+			a.spec(&items[i])
+			a.keys = append(a.keys, items[i].key)
+		}
+	}
+	if len(a.keys) == 0 {
+		return 0, nil
+	}
+	n, err := s.number(ctx, s.scripts.permit, true, &a, verb, id)
+	return int(n), err
+}
+
+// number runs a script that answers a number.
+func (s *Store) number(ctx context.Context, set scriptSet, all bool, a *arguments, args ...any) (int64, error) {
+	reply, err := s.ask(ctx, set, all, a, args)
+	if err != nil {
+		return 0, err
+	}
+	switch v := reply.(type) {
+	case int64:
+		return v, nil
+	case string:
+		return 0, fmt.Errorf("%s", strings.TrimPrefix(v, "-"))
+	}
+	return 0, fmt.Errorf("the script answered %v", reply)
+}
+
+// Reset implements [tidegate.Store].
+func (s *Store) Reset(ctx context.Context, charges []tidegate.Charge) error {
+	ctx, cancel, err := s.begin(ctx, "reset")
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	for i := range charges {
+		c := algo.Named(&charges[i])
+		if err := algo.CheckCharge(&c); err != nil {
+			return err
+		}
+		if err := s.client.Del(ctx, s.bucketKey(&c, s.tag(&c))).Err(); err != nil {
+			return s.failure(ctx, "reset", err)
+		}
+	}
+	return nil
+}
