@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/tidegate-go/tidegate/server"
+)
+
+// tokenVariable is the environment's alternative to --token-file.
+const tokenVariable = "TIDEGATE_TOKEN"
+
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	listen    string
+	store     string
+	tokenFile string
+	delay     time.Duration
+	drain     time.Duration
+}
+
+func newServe() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the service",
+		Long: `Serve answers takes over HTTP until it gets SIGINT or SIGTERM. It then lets running requests finish and exits with 0;
+a second signal ends it at once.
+
+One rule is built in: example, 10/s burst 20, a bucket for each key.
+Resets and refunds need a token, from --token-file or the variable ` + tokenVariable + `.`,
+		Example: `  tidegate serve
+  tidegate serve --listen :8080 --store redis://localhost:6379 --token-file token
+  curl -d '{"rule":"example","key":"user:1"}' localhost:8080/v1/take`,
+		Args: flagsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on; port 0 chooses a free one")
+	flags.StringVar(&f.store, "store", "", storeUsage)
+	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token for resets and refunds (default $"+tokenVariable+", else none)")
+	flags.DurationVar(&f.delay, "shutdown-delay", 0, "how long to go on serving after a signal while /readyz says 503")
+	flags.DurationVar(&f.drain, "drain-time", 10*time.Second, "how long to let running requests finish")
+	complete(cmd, "store", storeExamples...)
+	if err := cmd.MarkFlagFilename("token-file"); err != nil {
+		panic(err) // the flag does not exist: a slip in this program
+	}
+	return cmd
+}
+
+func (f *serveFlags) run(cmd *cobra.Command) error {
+	if f.delay < 0 || f.drain <= 0 {
+		return fmt.Errorf("--shutdown-delay is %v and --drain-time is %v: the one must not be negative, the other not 0", f.delay, f.drain)
+	}
+	token, err := f.token()
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	store, err := openStore(f.store, 0)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	s, err := server.New(store, &server.Config{
+		Token:         token,
+		ShutdownDelay: f.delay,
+		DrainTime:     f.drain,
+		Logger:        slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		return f.notListening(err)
+	}
+	at := "http://" + shownAddress(listener.Addr())
+	name := storeName(f.store)
+	if name == "" {
+		name = memoryStore
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "listening on %s with store %s; try: curl -d '{\"rule\":\"example\",\"key\":\"user:1\"}' %s/v1/take\n",
+		at, shownStore(name), at)
+	if err := s.Serve(ctx, listener); err != nil {
+		return &exitError{exitDenied, err}
+	}
+	return nil
+}
+
+// token is the token that resets and refunds need; empty for none.
+func (f *serveFlags) token() (string, error) {
+	if f.tokenFile == "" {
+		return strings.TrimSpace(os.Getenv(tokenVariable)), nil
+	}
+	b, err := os.ReadFile(f.tokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", fmt.Errorf("--token-file: %s is empty: write a long random word into it", f.tokenFile)
+	}
+	return token, nil
+}
+
+// notListening says in one line why the address cannot be listened on.
+func (f *serveFlags) notListening(err error) error {
+	_, _, bad := net.SplitHostPort(f.listen)
+	switch {
+	case bad != nil:
+		return fmt.Errorf("--listen is %q, which is not an address: write for example 127.0.0.1:8080, or :8080 for all interfaces", f.listen)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s is in use: choose another address with --listen; port 0 chooses a free one", f.listen)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s may not be listened on by this user: choose a port above 1023 with --listen", f.listen)
+	}
+	return fmt.Errorf("--listen %s: %w", f.listen, err)
+}
+
+// shownAddress is an address that a browser on this machine can open.
+func shownAddress(a net.Addr) string {
+	tcp, ok := a.(*net.TCPAddr)
+	if ok && tcp.IP.IsUnspecified() {
+		return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+	}
+	return a.String()
+}

@@ -1,0 +1,28 @@
+// Package server answers takes over HTTP, for clients in any language.
+//
+// A request is one POST with a small JSON body, of any Content-Type, and its answer is JSON:
+//
+//	POST /v1/take     {"rule","key","cost","reserve"} or {"attributes":{…},"cost"}: charge, all or nothing
+//	POST /v1/peek     {"rule","key"} or {"attributes":{…}}: whether a cost of 1 would pass, charging nothing
+//	POST /v1/settle   {"id","cost"}: what a reservation turned out to cost; 0 cancels it
+//	POST /v1/acquire  {"rule","key","cost"}: take a permit
+//	POST /v1/renew    {"id"}: hold the permit for longer
+//	POST /v1/release  {"id"}: give the permit back
+//	POST /v1/reset    {"rule","key"}: make the bucket as good as new; needs the token
+//	GET  /healthz     the process runs
+//	GET  /readyz      the store answers, and the server is not shutting down
+//	GET  /metrics     for Prometheus
+//
+// Take, peek and acquire answer the decision as [tidegate.Decision] marshals it: status 200 where it is allowed, and 429
+// where it is not, with Retry-After in whole seconds, rounded up; there is none where the take can never pass. A
+// reservation and a permit have an "id" besides, which any replica of the service accepts. Where nothing is held there is
+// no id: the take was refused, or nothing limits it.
+//
+// A key is a string for a rule with one key part, an array of strings in the rule's order for one with more, and absent
+// for one with none. The cost is 1 where it is absent; 0 peeks; a negative one refunds and needs the token, which is sent
+// as "Authorization: Bearer TOKEN". A member that is null is absent.
+//
+// Every other answer is {"error":"…"}: 400 says what is wrong with the request, 401 and 403 what is with the token, 404 that
+// there is no such path, rule or id, 405 that the path wants another method, 413 that the body is above 64 KiB, and
+// 503 that no decision could be made, or that too many requests ran at once: try again after Retry-After.
+package server

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidegate-go/tidegate"
+)
+
+// Config says how a [Server] works. The zero Config, like a nil one, is the documented default.
+type Config struct {
+	// Rules are the rules that takes are decided by. Default: [ExampleRule] alone.
+	Rules []Rule
+	// Token is what a request must send to reset a bucket or to refund. Default: none, so that both are refused.
+	Token string
+	// MaxRequests bounds the requests that are answered at once; one more is answered 503. The paths for operators,
+	// /healthz, /readyz and /metrics, are always open. Default: 10,000.
+	MaxRequests int
+	// ShutdownDelay is how long the server goes on as before, but for /readyz, once it is told to shut down, so that load
+	// balancers see it and turn to others first. Default: 0.
+	ShutdownDelay time.Duration
+	// DrainTime is how long a shutdown then waits for the requests that are running. Default: 10 s.
+	DrainTime time.Duration
+	// Logger is told of changes of state, never of single requests. Default: none, nothing is logged.
+	Logger *slog.Logger
+}
+
+// A Server answers the HTTP API. Create it with [New], then give its [Server.Handler] to a server of your own, or let
+// it [Server.Serve] a listener.
+type Server struct {
+	cfg      Config
+	log      *slog.Logger
+	store    *watchedStore
+	rules    ruleSet
+	token    *token
+	metrics  *metrics
+	running  atomic.Int64 // requests that count against MaxRequests
+	draining atomic.Bool
+	handler  http.Handler
+}
+
+// New returns a server that decides in the store, which stays the caller's to close. A nil config is the default.
+// The error says what is wrong with the config.
+func New(store tidegate.Store, cfg *Config) (*Server, error) {
+	if store == nil {
+		return nil, errors.New("server: the store is nil: give New one, such as memstore.New(nil)")
+	}
+	s := &Server{}
+	if cfg != nil {
+		s.cfg = *cfg
+	}
+	if err := s.cfg.normalize(); err != nil {
+		return nil, err
+	}
+	s.log = s.cfg.Logger
+	if s.cfg.Token != "" {
+		s.token = newToken(s.cfg.Token)
+	}
+	s.metrics = newMetrics(func() float64 { return float64(s.running.Load()) })
+	s.store = &watchedStore{Store: store, metrics: s.metrics, log: s.log}
+	rules, err := newTable(s.store, s.cfg.Rules)
+	if err != nil {
+		return nil, err
+	}
+	s.rules = rules
+	s.handler = s.routes()
+	return s, nil
+}
+
+// Handler returns the handler of all paths of the API.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+func (c *Config) normalize() error {
+	if c.MaxRequests < 0 || c.ShutdownDelay < 0 || c.DrainTime < 0 {
+		return fmt.Errorf("server: MaxRequests %d, ShutdownDelay %v and DrainTime %v must not be negative: leave them 0 for the default",
+			c.MaxRequests, c.ShutdownDelay, c.DrainTime)
+	}
+	if strings.TrimSpace(c.Token) != c.Token {
+		// No header could carry it: net/http trims what a client sends.
+		return errors.New("server: the token begins or ends with a space: remove it")
+	}
+	if len(c.Rules) == 0 {
+		c.Rules = []Rule{ExampleRule()}
+	}
+	if c.MaxRequests == 0 {
+		c.MaxRequests = 10_000
+	}
+	if c.DrainTime == 0 {
+		c.DrainTime = 10 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
