@@ -41,8 +41,8 @@ func (e *LimitError) Error() string {
 	return s
 }
 
-func limitErrorf(text, format string, args ...any) *LimitError {
-	return &LimitError{Text: text, Problem: fmt.Sprintf(format, args...)}
+func limitErrorf(format string, args ...any) *LimitError {
+	return &LimitError{Problem: fmt.Sprintf(format, args...)}
 }
 
 func (e *LimitError) hint(h string) *LimitError {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // so that a zone means the same on every machine, with or without a zone database
@@ -186,10 +187,10 @@ func (l Limit) Resolution() (time.Duration, error) {
 		return time.Microsecond, l.checkConcurrency()
 	case TokenBucket, LeakyBucket, FixedWindow, SlidingWindow, SlidingLog:
 	default:
-		return 0, limitErrorf("", "unknown algorithm %d", uint8(l.Algorithm)).hint("use one of the constants of the package")
+		return 0, limitErrorf("unknown algorithm %d", uint8(l.Algorithm)).hint("use one of the constants of the package")
 	}
 	if l.Rate < 1 {
-		return 0, limitErrorf("", "the rate is %d", l.Rate).hint(`it must be at least 1, as in "10/s"; "none" lets nothing pass`)
+		return 0, limitErrorf("the rate is %d", l.Rate).hint(`it must be at least 1, as in "10/s"; "none" lets nothing pass`)
 	}
 	if l.Calendar != NoCalendar {
 		return time.Microsecond, l.checkCalendar()
@@ -205,7 +206,7 @@ func (l Limit) Resolution() (time.Duration, error) {
 		return time.Microsecond, nil
 	case SlidingLog:
 		if l.Rate > maxEntries {
-			return 0, limitErrorf("", "a sliding log of %d entries", l.Rate).
+			return 0, limitErrorf("a sliding log of %d entries", l.Rate).
 				hint(`it keeps one for each take, at most 10,000; a sliding window counts more with little error, as in "20000/s sliding-window slices 10"`)
 		}
 		return time.Microsecond, nil
@@ -218,29 +219,29 @@ func (l Limit) Resolution() (time.Duration, error) {
 
 func (l Limit) checkConcurrency() error {
 	if l.Rate < 1 || l.Rate > maxEntries {
-		return limitErrorf("", "%d permits", l.Rate).hint(`there can be 1 to 10,000, as in "20 concurrent"`)
+		return limitErrorf("%d permits", l.Rate).hint(`there can be 1 to 10,000, as in "20 concurrent"`)
 	}
 	if l.TTL < time.Millisecond || l.TTL > maxTTL || l.TTL%time.Microsecond != 0 {
-		return limitErrorf("", "a ttl of %v", l.TTL).hint(`it must be from 1ms to 24h in whole microseconds, as in "20 concurrent ttl 1m"`)
+		return limitErrorf("a ttl of %v", l.TTL).hint(`it must be from 1ms to 24h in whole microseconds, as in "20 concurrent ttl 1m"`)
 	}
 	return nil
 }
 
 func (l Limit) checkCalendar() error {
 	if l.Per != 0 {
-		return limitErrorf("", "both a period of %v and the calendar unit %v", l.Per, l.Calendar).hint("give one of them")
+		return limitErrorf("both a period of %v and the calendar unit %v", l.Per, l.Calendar).hint("give one of them")
 	}
 	if int(l.Calendar) >= len(calendarNames) {
-		return limitErrorf("", "unknown calendar unit %d", uint8(l.Calendar)).hint("use one of the constants of the package")
+		return limitErrorf("unknown calendar unit %d", uint8(l.Calendar)).hint("use one of the constants of the package")
 	}
 	if l.Rate > maxExact/2 {
 		return tooMuch(l.Rate)
 	}
 	if ownZone(l.Zone) {
-		return limitErrorf("", "the time zone %q", l.Zone).hint(`replicas may differ in it: name the zone, as in "1000/day tz Europe/Vienna"`)
+		return limitErrorf("the time zone %q", l.Zone).hint(`replicas may differ in it: name the zone, as in "1000/day tz Europe/Vienna"`)
 	}
 	if _, err := time.LoadLocation(l.Zone); err != nil {
-		return limitErrorf("", "unknown time zone %q", l.Zone).hint(`write an IANA name, as in "1000/day tz Asia/Shanghai"`)
+		return limitErrorf("unknown time zone %q", l.Zone).hint(`write an IANA name, as in "1000/day tz Asia/Shanghai"`)
 	}
 	return nil
 }
@@ -258,33 +259,26 @@ func ownZone(name string) bool {
 func checkPeriod(per time.Duration) error {
 	switch {
 	case per == 0:
-		return limitErrorf("", "no period").hint(`say how often, as in "10/s"`)
+		return limitErrorf("no period").hint(`say how often, as in "10/s"`)
 	case per < time.Millisecond:
-		return limitErrorf("", "a period of %v", per).hint(`the shortest is 1ms; one a millisecond is "1000/s"`)
+		return limitErrorf("a period of %v", per).hint(`the shortest is 1ms; one a millisecond is "1000/s"`)
 	case per > maxYears:
-		return limitErrorf("", "a period of %v", per).hint(`the longest is 50 years, as in "1/18250day"`)
+		return limitErrorf("a period of %v", per).hint(`the longest is 50 years, as in "1/18250day"`)
 	case per%time.Microsecond != 0:
-		return limitErrorf("", "a period of %v", per).hint("it must be whole microseconds to be counted exactly")
+		return limitErrorf("a period of %v", per).hint("it must be whole microseconds to be counted exactly")
 	}
 	return nil
 }
 
 func tooMuch(n int64) *LimitError {
-	return limitErrorf("", "%d is too large to be counted exactly", n).hint(`write a smaller number, as in "1000000/s"`)
+	return limitErrorf("%d is too large to be counted exactly", n).hint(`write a smaller number, as in "1000000/s"`)
 }
 
 // unused reports the first field that is set though the algorithm has no use for it.
 func (l Limit) unused() error {
-	is := func(as ...Algorithm) bool {
-		for _, a := range as {
-			if l.Algorithm == a {
-				return true
-			}
-		}
-		return false
-	}
+	is := func(as ...Algorithm) bool { return slices.Contains(as, l.Algorithm) }
 	wrong := func(option, belongs string) error {
-		return limitErrorf("", "%s has no meaning for %v", option, l.Algorithm).hint(belongs)
+		return limitErrorf("%s has no meaning for %v", option, l.Algorithm).hint(belongs)
 	}
 	switch {
 	case l.Rate != 0 && is(None, Unlimited):
@@ -292,10 +286,10 @@ func (l Limit) unused() error {
 	case l.Per != 0 && is(None, Unlimited, Concurrency):
 		return wrong("a period", `write "none", "unlimited" or "20 concurrent" without one`)
 	case l.Calendar != NoCalendar && !is(FixedWindow):
-		return limitErrorf("", "a calendar %v has no constant length, so %v cannot count it", l.Calendar, l.Algorithm).
-			hint(`count it with "1000/month fixed-window", or give the length in hours, as in "1000/720h"`)
+		return limitErrorf("a calendar %v has no constant length, so %v cannot count it", l.Calendar, l.Algorithm).
+			hint(fmt.Sprintf(`count it with "1000/%v fixed-window", or give a length in hours, as in "1000/720h"`, l.Calendar))
 	case l.Zone != "" && (l.Calendar == NoCalendar || !is(FixedWindow)):
-		return limitErrorf("", "a time zone without a calendar unit").hint(`tz goes with day, week, month or year, as in "1000/day tz Asia/Shanghai"`)
+		return limitErrorf("a time zone without a calendar unit").hint(`tz goes with day, week, month or year, as in "1000/day tz Asia/Shanghai"`)
 	case l.Burst != 0 && !is(TokenBucket):
 		return wrong("burst", `it belongs to token-bucket, as in "10/s burst 20"; a window of N lets N pass at once as it is, a leaky bucket has a queue`)
 	case l.Queue != 0 && !is(LeakyBucket):
@@ -307,13 +301,13 @@ func (l Limit) unused() error {
 	case l.TTL != 0 && !is(Concurrency):
 		return wrong("ttl", `it belongs to permits, as in "20 concurrent ttl 1m"`)
 	case l.Burst < 0:
-		return limitErrorf("", "a burst of %d", l.Burst).hint(`it must be at least 1, as in "10/s burst 20"`)
+		return limitErrorf("a burst of %d", l.Burst).hint(`it must be at least 1, as in "10/s burst 20"`)
 	case l.Queue < 0:
-		return limitErrorf("", "a queue of %d", l.Queue).hint(`it must be at least 0, as in "10/s leaky-bucket queue 5"`)
+		return limitErrorf("a queue of %d", l.Queue).hint(`it must be at least 0, as in "10/s leaky-bucket queue 5"`)
 	case l.Slices < 0 || l.Slices > maxSlices:
-		return limitErrorf("", "%d slices", l.Slices).hint(`there can be 1 to 100, as in "100/min sliding-window slices 6"`)
+		return limitErrorf("%d slices", l.Slices).hint(`there can be 1 to 100, as in "100/min sliding-window slices 6"`)
 	case l.Warmup < 0:
-		return limitErrorf("", "a warmup of %v", l.Warmup).hint(`it must be longer than 0, as in "100/s warmup 16s"`)
+		return limitErrorf("a warmup of %v", l.Warmup).hint(`it must be longer than 0, as in "100/s warmup 16s"`)
 	}
 	return nil
 }
@@ -338,7 +332,7 @@ func (l Limit) bucketTick() (time.Duration, error) {
 	if l.Warmup > 0 {
 		scale = 12 // eight steps from 4/12 to 12/12
 		if l.Warmup > maxWarmup || l.Warmup%(warmupSteps*time.Microsecond) != 0 {
-			return 0, limitErrorf("", "a warmup of %v", l.Warmup).hint(`it must be a whole multiple of 8µs and at most a year, as in "100/s warmup 16s"`)
+			return 0, limitErrorf("a warmup of %v", l.Warmup).hint(`it must be a whole multiple of 8µs and at most a year, as in "100/s warmup 16s"`)
 		}
 	}
 	for tick := int64(1); tick <= per/1000 && per%tick == 0; tick *= 10 {
@@ -350,12 +344,12 @@ func (l Limit) bucketTick() (time.Duration, error) {
 			return time.Duration(tick) * time.Microsecond, nil
 		}
 	}
-	return 0, limitErrorf("", "%d tokens per %v cannot be counted exactly", most, l.Per).
+	return 0, limitErrorf("%d tokens per %v cannot be counted exactly", most, l.Per).
 		hint(`write a smaller burst or rate, or round numbers that share factors, as in "1000000/s burst 1000000"`)
 }
 
 func tooSlow(n int64) *LimitError {
-	return limitErrorf("", "%d tokens would take more than 50 years to come back", n).hint(`write a smaller burst or a higher rate, as in "10/day burst 20"`)
+	return limitErrorf("%d tokens would take more than 50 years to come back", n).hint(`write a smaller burst or a higher rate, as in "10/day burst 20"`)
 }
 
 // windowTick finds the tick of a sliding window: the smallest for which four times the rate times a slice's ticks is exact.
@@ -363,7 +357,7 @@ func tooSlow(n int64) *LimitError {
 func (l Limit) windowTick() (time.Duration, error) {
 	per, k := int64(l.Per/time.Microsecond), int64(l.Slices)
 	if per%k != 0 {
-		return 0, limitErrorf("", "%v cannot be cut into %d equal slices of whole microseconds", l.Per, k).
+		return 0, limitErrorf("%v cannot be cut into %d equal slices of whole microseconds", l.Per, k).
 			hint(`choose a number of slices that divides it, as in "100/min sliding-window slices 6"`)
 	}
 	if l.Rate > maxExact/4 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,7 +67,7 @@ func ParseLimit(text string) (Limit, error) {
 
 func parseLimit(words []string) (Limit, error) {
 	if len(words) == 0 {
-		return Limit{}, limitErrorf("", "the limit is empty").hint(`write for example "10/s burst 20", "20 concurrent" or "unlimited"`)
+		return Limit{}, limitErrorf("the limit is empty").hint(`write for example "10/s burst 20", "20 concurrent" or "unlimited"`)
 	}
 	var l Limit
 	rest := words[1:]
@@ -80,7 +81,7 @@ func parseLimit(words []string) (Limit, error) {
 			if strings.EqualFold(rest[0], "until") {
 				return l, notYet("until", first)
 			}
-			return l, limitErrorf("", "%q after %s", rest[0], first).hint(fmt.Sprintf("write %q alone", first))
+			return l, limitErrorf("%q after %s", rest[0], first).hint(fmt.Sprintf("write %q alone", first))
 		}
 		return l, nil
 	case len(rest) > 0 && strings.EqualFold(rest[0], "concurrent"):
@@ -101,17 +102,31 @@ func parseLimit(words []string) (Limit, error) {
 	return l, nil
 }
 
+// notARate says what the first word may have been meant to be.
+func notARate(word string) error {
+	e := limitErrorf("%q is not a rate", word)
+	switch near := nearest(strings.ToLower(word)); near {
+	case "none", "unlimited":
+		return e.hint(fmt.Sprintf("did you mean %q?", near))
+	case "concurrent":
+		return e.hint(`say how many, as in "20 concurrent"`)
+	}
+	return e.hint(`write a number and a period, as in "10/s burst 20"`)
+}
+
 // parseRate reads "N/[K]unit".
 func (l *Limit) parseRate(word string) error {
 	count, period, ok := strings.Cut(word, "/")
 	if !ok {
 		if _, err := strconv.ParseFloat(word, 64); err == nil {
-			if _, err := parseCount("the rate", word, `"10/s burst 20"`); err != nil {
+			n, err := parseCount("the rate", word, `"10/s burst 20"`)
+			if err != nil {
 				return err
 			}
-			return limitErrorf("", "no period").hint(fmt.Sprintf(`say how often, as in "%s/s", or write "%s concurrent"`, word, word))
+			n = min(n, maxEntries) // what is shown is to be right
+			return limitErrorf("no period").hint(fmt.Sprintf(`say how often, as in "%d/s", or write "%d concurrent"`, n, n))
 		}
-		return limitErrorf("", "%q is not a rate", word).hint(`write a number and a period, as in "10/s burst 20"`)
+		return notARate(word)
 	}
 	n, err := parseCount("the rate", count, `"10/s burst 20"`)
 	if err != nil {
@@ -130,26 +145,26 @@ func (l *Limit) parseRate(word string) error {
 	}
 	name := strings.ToLower(period[digits:])
 	for _, u := range units {
-		if u.name != name && !contains(u.others, name) {
+		if u.name != name && !slices.Contains(u.others, name) {
 			continue
 		}
 		if u.length == 0 {
 			if many != 1 {
-				return limitErrorf("", "%d calendar units of a %s", many, u.name).hint(fmt.Sprintf(`a calendar window is one unit: write "1000/%s"`, u.name))
+				return limitErrorf("%d calendar units of a %s", many, u.name).hint(fmt.Sprintf(`a calendar window is one unit: write "1000/%s"`, u.name))
 			}
 			l.Calendar, l.Algorithm = u.calendar, FixedWindow
 			return nil
 		}
 		if many > math.MaxInt64/int64(u.length) {
-			return limitErrorf("", "a period of %s is too long", period).hint(`the longest is 50 years, as in "1/18250day"`)
+			return limitErrorf("a period of %s is too long", period).hint(`the longest is 50 years, as in "1/18250day"`)
 		}
 		l.Per = time.Duration(many) * u.length
 		return nil
 	}
 	if name == "" {
-		return limitErrorf("", "the period has no unit").hint(`write for example "10/s", "10/min" or "10/30s"`)
+		return limitErrorf("the period has no unit").hint(`write for example "10/s", "10/min" or "10/30s"`)
 	}
-	return limitErrorf("", "%q is not a unit of time", period[digits:]).hint(`the units are s, min, h, day, week, month and year, as in "10/2week"`)
+	return limitErrorf("%q is not a unit of time", period[digits:]).hint(`the units are s, min, h, day, week, month and year, as in "10/2week"`)
 }
 
 func (l *Limit) parseOptions(words []string) error {
@@ -159,7 +174,7 @@ func (l *Limit) parseOptions(words []string) error {
 		word := strings.ToLower(words[0])
 		if a, ok := algorithmNamed(word); ok {
 			if algorithm != "" || l.Algorithm == Concurrency {
-				return limitErrorf("", "a second algorithm, %s", word).hint(`give one, as in "10/s sliding-window" or "20 concurrent"`)
+				return limitErrorf("a second algorithm, %s", word).hint(`give one, as in "10/s sliding-window" or "20 concurrent"`)
 			}
 			algorithm = word
 			if l.Calendar != NoCalendar && a != FixedWindow {
@@ -169,7 +184,7 @@ func (l *Limit) parseOptions(words []string) error {
 			words = words[1:]
 			continue
 		}
-		if contains(later, word) {
+		if slices.Contains(later, word) {
 			return notYet(word, "10/s burst 20")
 		}
 		example := exampleOf(word)
@@ -177,11 +192,11 @@ func (l *Limit) parseOptions(words []string) error {
 			return notAnOption(words[0])
 		}
 		if seen[word] {
-			return limitErrorf("", "%s is given twice", word).hint(fmt.Sprintf("give it once, as in %q", example))
+			return limitErrorf("%s is given twice", word).hint(fmt.Sprintf("give it once, as in %q", example))
 		}
 		seen[word] = true
 		if len(words) == 1 {
-			return limitErrorf("", "%s has no value", word).hint(fmt.Sprintf("write for example %q", example))
+			return limitErrorf("%s has no value", word).hint(fmt.Sprintf("write for example %q", example))
 		}
 		if err := l.setOption(word, words[1]); err != nil {
 			return err
@@ -222,7 +237,7 @@ func (l *Limit) setOption(word, value string) (err error) {
 	case "slices":
 		var n int64
 		if n, err = parseCount("the number of slices", value, example); err == nil {
-			l.Slices = int(min(n, math.MaxInt32))
+			l.Slices = int(min(n, math.MaxInt))
 		}
 	case "warmup":
 		l.Warmup, err = parseDuration(word, value, example)
@@ -236,12 +251,12 @@ func (l *Limit) setOption(word, value string) (err error) {
 
 // notYet says that a part of the grammar is to come.
 func notYet(option, example string) error {
-	return limitErrorf("", "%s is not yet supported", option).hint(fmt.Sprintf("leave it out, as in %q", example))
+	return limitErrorf("%s is not yet supported", option).hint(fmt.Sprintf("leave it out, as in %q", example))
 }
 
 // notAnOption says what the word may have been meant to be.
 func notAnOption(word string) error {
-	e := limitErrorf("", "%q is not an option", word)
+	e := limitErrorf("%q is not an option", word)
 	switch near := nearest(strings.ToLower(word)); near {
 	case "":
 		return e.hint(`the options are burst, queue, slices, warmup, tz and ttl, and the algorithms, as in "10/s burst 20"`)
@@ -287,25 +302,29 @@ func parseCount(what, s, example string) (int64, error) {
 	huge := errors.Is(ferr, strconv.ErrRange)
 	switch {
 	case s == "":
-		return 0, limitErrorf("", "%s is missing", what).hint("write a whole number, as in " + example)
+		return 0, limitErrorf("%s is missing", what).hint("write a whole number, as in " + example)
 	case ferr != nil && !huge || math.IsNaN(f) || strings.ContainsAny(s, "xXpP_"):
-		return 0, limitErrorf("", "%s is %q, which is not a number", what, s).hint("write a whole number, as in " + example)
+		return 0, limitErrorf("%s is %q, which is not a number", what, s).hint("write a whole number, as in " + example)
 	case f <= 0:
-		hint := "it must be at least 1, as in " + example
+		least := 1
+		if what == "the queue" {
+			least = 0
+		}
+		hint := fmt.Sprintf("it must be at least %d, as in %s", least, example)
 		if what == "the rate" || what == "the burst" || what == "the number of permits" {
 			hint += `; to let nothing pass write "none"`
 		}
-		return 0, limitErrorf("", "%s is %s", what, s).hint(hint)
+		return 0, limitErrorf("%s is %s", what, s).hint(hint)
 	case f > maxExact:
-		return 0, limitErrorf("", "%s of %s is too large to be counted exactly", what, s).hint(`write a number below 9007199254740992, as in "1000000/s"`)
+		return 0, limitErrorf("%s of %s is too large to be counted exactly", what, s).hint(`write a number below 9007199254740992, as in "1000000/s"`)
 	case f == math.Trunc(f): // 1e3, 10.0, +5
-		return 0, limitErrorf("", "%s is %s, which is not written in digits alone", what, s).hint(fmt.Sprintf("write %.0f, in the form of %s", f, example))
+		return 0, limitErrorf("%s is %s, which is not written in digits alone", what, s).hint(fmt.Sprintf("write %.0f, in the form of %s", f, example))
 	case what == "the rate":
-		return 0, limitErrorf("", "%s is %s, which is not a whole number", what, s).hint(`for half a token a second write "1/2s"`)
+		return 0, limitErrorf("%s is %s, which is not a whole number", what, s).hint(`for half a token a second write "1/2s"`)
 	case what == "the period":
-		return 0, limitErrorf("", "%s is %s, which is not a whole number", what, s).hint(`write a smaller unit, as in "10/500ms"`)
+		return 0, limitErrorf("%s is %s, which is not a whole number", what, s).hint(`write a smaller unit, as in "10/500ms"`)
 	default:
-		return 0, limitErrorf("", "%s is %s, which is not a whole number", what, s).hint("write a whole number, as in " + example)
+		return 0, limitErrorf("%s is %s, which is not a whole number", what, s).hint("write a whole number, as in " + example)
 	}
 }
 
@@ -313,7 +332,7 @@ func parseCount(what, s, example string) (int64, error) {
 func parseDuration(what, s, example string) (time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil {
 		if d <= 0 {
-			return 0, limitErrorf("", "%s is %s", what, s).hint("it must be longer than 0, as in " + example)
+			return 0, limitErrorf("%s is %s", what, s).hint("it must be longer than 0, as in " + example)
 		}
 		return d, nil
 	}
@@ -322,12 +341,12 @@ func parseDuration(what, s, example string) (time.Duration, error) {
 		n, err := strconv.ParseInt(s[:digits], 10, 64)
 		for _, u := range units {
 			name := strings.ToLower(s[digits:])
-			if err == nil && u.length != 0 && (u.name == name || contains(u.others, name)) && n > 0 && n <= math.MaxInt64/int64(u.length) {
+			if err == nil && u.length != 0 && (u.name == name || slices.Contains(u.others, name)) && n > 0 && n <= math.MaxInt64/int64(u.length) {
 				return time.Duration(n) * u.length, nil
 			}
 		}
 	}
-	return 0, limitErrorf("", "%s is %q, which is not a duration", what, s).hint("write for example " + example)
+	return 0, limitErrorf("%s is %q, which is not a duration", what, s).hint("write for example " + example)
 }
 
 // nearest returns the option or algorithm that word is most likely a slip of: one letter more, less or other.
@@ -363,15 +382,6 @@ func distance(a, b string) int {
 		return 1
 	}
 	return 2
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // String writes the limit in the grammar of [ParseLimit], which reads it back to the same normalized limit.

@@ -86,11 +86,15 @@ func (l *Limiter) set(limit Limit, at int64) {
 	l.current.Store(v)
 }
 
-// defaultMaxWait is a period, or the time that a full queue needs.
+// defaultMaxWait is a period, or the time that a full queue needs, up to the next tick.
 func defaultMaxWait(l Limit) time.Duration {
 	switch {
 	case l.Algorithm == LeakyBucket:
-		return time.Duration(float64(l.Per) / float64(l.Rate) * float64(l.Queue+1))
+		tick, err := l.Resolution()
+		if err != nil {
+			return l.Per // of a limit that is not valid, and never gets here
+		}
+		return time.Duration(float64(l.Per)/float64(l.Rate)*float64(l.Queue+1)) + tick
 	case l.Calendar == CalendarDay:
 		return 25 * time.Hour
 	case l.Calendar == CalendarWeek:

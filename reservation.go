@@ -28,6 +28,9 @@ func (l *Limiter) ReserveN(ctx context.Context, key string, n int64) (*Reservati
 }
 
 func (l *Limiter) reserve(ctx context.Context, v *version, key string, n int64, maxWait, hold time.Duration) (*Reservation, error) {
+	if a := v.limit.Algorithm; a == SlidingLog || a == Concurrency {
+		return nil, ErrUnsupported // a store would take the reservation's ID for that of a permit
+	}
 	c := l.charge(v, key, n)
 	r := &Reservation{limiter: l, key: key}
 	if n > 0 {

@@ -1,0 +1,47 @@
+package tidegate_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Imports run one way: see DESIGN and docs/architecture.md. The linter looks at each file; this looks at what is
+// compiled in, at any depth, tests left aside.
+func TestImports(t *testing.T) {
+	const root = "github.com/tidegate-go/tidegate"
+	for _, test := range []struct {
+		room    string
+		allowed []string // besides the standard library and the room itself
+	}{
+		{".", nil}, // the root package imports the standard library alone
+		{"./internal/key", nil},
+		{"./internal/algo", []string{root}},
+		{"./internal/redistest", nil},
+		{"./internal/scenario", []string{root, "github.com/cockroachdb/datadriven", "github.com/pmezard/go-difflib/difflib"}},
+		{"./memstore", []string{root, root + "/internal/algo"}},
+		{"./storetest", []string{root}},
+	} {
+		t.Run(test.room, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", test.room)
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("go list: %v\n%s", err, stderr.String())
+			}
+			self := root + strings.TrimPrefix(test.room, ".")
+			found := false
+			for path := range strings.FieldsSeq(string(out)) {
+				found = found || path == self
+				if path != self && !slices.Contains(test.allowed, path) {
+					t.Errorf("%s imports %s", self, path)
+				}
+			}
+			if !found {
+				t.Errorf("go list does not name %s itself: %q", self, out)
+			}
+		})
+	}
+}
