@@ -15,6 +15,7 @@ type held struct {
 	kind   algo.Kind
 	cost   int64
 	window int64
+	limit  int64 // the capacity then
 }
 
 // reservations remembers what can be settled, and until when.
@@ -101,7 +102,7 @@ func (s *Store) Settle(ctx context.Context, id string, charges []tidegate.Charge
 			continue
 		}
 		_, err := s.change(&charges[i], func(p *algo.Params, st *algo.State, _ int64, w algo.Window) bool {
-			p.Settle(st, part.cost, cost, part.window, p.Kind == part.kind, w)
+			p.Settle(st, part.cost, cost, part.window, part.limit, p.Kind == part.kind, w)
 			return true
 		})
 		if err != nil {
@@ -164,7 +165,7 @@ func (s *Store) change(c *tidegate.Charge, f func(*algo.Params, *algo.State, int
 	added := false
 	defer func() {
 		if added {
-			s.makeRoom(i)
+			s.makeRoom(func(other id) bool { return other == i })
 		}
 	}()
 	sh := s.shard(i)
@@ -177,7 +178,7 @@ func (s *Store) change(c *tidegate.Charge, f func(*algo.Params, *algo.State, int
 	if b != nil {
 		current, st = b.policy, b.state.Clone()
 	}
-	pol, err := s.policies.resolve(current, &st, c, now, s)
+	pol, _, err := s.policies.resolve(current, &st, c, now, s)
 	if err != nil {
 		return false, err
 	}

@@ -55,30 +55,32 @@ func (ps *policies) of(c *tidegate.Charge) (*policy, error) {
 }
 
 // resolve returns the policy that decides a charge of a bucket that holds current, which is nil for a new one: the newer
-// of the two. If that is another limit than the state was kept under, it converts the state.
-func (ps *policies) resolve(current *policy, state *algo.State, c *tidegate.Charge, now int64, s *Store) (*policy, error) {
+// of the two. If that is another limit than the state was kept under, it converts the state, which must then be kept
+// even if nothing is charged: what carries over into a window counts from the change, not from each later look at it.
+func (ps *policies) resolve(current *policy, state *algo.State, c *tidegate.Charge, now int64, s *Store) (p *policy, converted bool, err error) {
 	if current != nil && current.source == c.Limit && current.version == c.Version {
-		return current, nil
+		return current, false, nil
 	}
 	asked, err := ps.of(c)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	case current == nil || !state.Used():
-		return asked, nil
+		return asked, false, nil
 	case current.params.Spec == asked.params.Spec:
 		if asked.version >= current.version {
-			return asked, nil
+			return asked, false, nil
 		}
-		return current, nil
+		return current, false, nil
 	case asked.version < current.version:
-		return current, nil
+		return current, false, nil
 	}
 	now = s.clockOf(asked.params, now)
 	change, tie := asked.version, asked.version == current.version
 	if tie {
 		change = now
 	}
+	*state = state.Clone() // what is behind it is still the bucket's
 	asked.params.Convert(current.params, state, change, now, asked.params.Window(now), tie)
-	return asked, nil
+	return asked, true, nil
 }

@@ -198,6 +198,9 @@ func (s *Store) sweepShard(sh *shard) {
 			sh.mu.Unlock()
 			sh.mu.Lock()
 			now = s.now()
+			if sh.buckets[i] != b {
+				continue // it went meanwhile, and another may have come in its place
+			}
 		}
 		p := b.policy.params
 		if t := s.clockOf(p, now); p.IdleAt(&b.state, t, p.Window(t)) <= t {

@@ -53,14 +53,9 @@ func (s *Store) takeOne(c *tidegate.Charge, dst []tidegate.Decision) ([]tidegate
 	var st algo.State
 	var current *policy
 	if b != nil {
-		current = b.policy
-		if current.source != c.Limit || current.version != c.Version {
-			st = b.state.Clone() // the limit may have changed, which converts the state
-		} else {
-			st = b.state
-		}
+		current, st = b.policy, b.state
 	}
-	pol, err := s.policies.resolve(current, &st, c, now, s)
+	pol, converted, err := s.policies.resolve(current, &st, c, now, s)
 	if err != nil {
 		sh.mu.Unlock()
 		return dst, err
@@ -68,7 +63,7 @@ func (s *Store) takeOne(c *tidegate.Charge, dst []tidegate.Decision) ([]tidegate
 	p := pol.params
 	now = s.clockOf(p, now)
 	w := p.Window(now)
-	keep := p.Load(&st, now, w)
+	keep := p.Load(&st, now, w) || converted
 	v := p.Take(&st, request(c), now, w)
 	remaining, reset := p.Describe(&st, now, w)
 	added := false
@@ -77,10 +72,10 @@ func (s *Store) takeOne(c *tidegate.Charge, dst []tidegate.Decision) ([]tidegate
 	}
 	sh.mu.Unlock()
 	if added {
-		s.makeRoom(i)
+		s.makeRoom(func(other id) bool { return other == i })
 	}
-	if v.OK && c.ID != "" && c.Cost > 0 {
-		s.reservations.add(s, c, now, v.Delay, []held{{i, p.Kind, c.Cost, v.Window}})
+	if (v.OK || c.Shadow) && c.ID != "" && c.Cost > 0 && c.Limit.Algorithm != tidegate.Concurrency {
+		s.reservations.add(s, c, now, v.Delay, []held{part(i, p, c, v)})
 	}
 	return append(dst, decision(c, p, v, remaining, reset)), nil
 }
@@ -135,8 +130,9 @@ type work struct {
 	state  algo.State // the same with the charges
 	window algo.Window
 	now    int64
-	keep   bool // base must be kept even if the take is refused
-	write  bool // a charge of it does not just peek
+	spent  int64 // what the charges so far cost
+	keep   bool  // base must be kept even if the take is refused
+	write  bool  // a charge of it does not just peek
 }
 
 // scratch is what takeMany needs, reused so that a take allocates nothing.
@@ -175,7 +171,9 @@ func (s *Store) takeMany(charges []tidegate.Charge, dst []tidegate.Decision) ([]
 		return dst, err
 	}
 	for range over {
-		s.makeRoom(x.works[0].id)
+		s.makeRoom(func(other id) bool {
+			return slices.ContainsFunc(x.works, func(w work) bool { return w.id == other })
+		})
 	}
 	for i := range charges {
 		p := x.works[x.of[i]].policy.params
@@ -245,14 +243,14 @@ func (s *Store) load(x *scratch, c *tidegate.Charge, now int64) error {
 		if w.bucket != nil {
 			current, w.base = w.bucket.policy, w.bucket.state.Clone()
 		}
-		pol, err := s.policies.resolve(current, &w.base, c, now, s)
+		pol, converted, err := s.policies.resolve(current, &w.base, c, now, s)
 		if err != nil {
 			return err
 		}
 		w.policy = pol
 		w.now = s.clockOf(pol.params, now)
 		w.window = pol.params.Window(w.now)
-		w.keep = pol.params.Load(&w.base, w.now, w.window)
+		w.keep = pol.params.Load(&w.base, w.now, w.window) || converted
 		w.state = w.base.Clone()
 		n = len(x.works)
 		x.works = append(x.works, w)
@@ -262,25 +260,39 @@ func (s *Store) load(x *scratch, c *tidegate.Charge, now int64) error {
 	return nil
 }
 
-// try charges the charge i to the working state if there is room.
+// try charges the charge i to the working state if there is room. Where earlier charges took the room away, it can pass
+// when all of them can.
 func (x *scratch) try(i int, c *tidegate.Charge) {
 	w := &x.works[x.of[i]]
-	x.result[i] = w.policy.params.Take(&w.state, request(c), w.now, w.window)
-	x.left[i][0], x.left[i][1] = w.policy.params.Describe(&w.state, w.now, w.window)
+	p := w.policy.params
+	v := p.Take(&w.state, request(c), w.now, w.window)
+	if !v.OK && w.spent > 0 && !c.Shadow {
+		r := request(c)
+		r.Cost = w.spent + max(1, r.Cost)
+		if all := p.Check(&w.base, r, w.now, w.window); !all.OK {
+			v.Retry = all.Retry
+		}
+	}
+	if v.OK && c.Cost > 0 {
+		w.spent += c.Cost
+	}
+	x.result[i] = v
+	x.left[i][0], x.left[i][1] = p.Describe(&w.state, w.now, w.window)
 }
 
 // hold remembers what a take charged, if it is to be settled.
 func (s *Store) hold(x *scratch, charges []tidegate.Charge) {
-	if !slices.ContainsFunc(charges, func(c tidegate.Charge) bool { return c.ID != "" && c.Cost > 0 && !stateless(&c) }) {
+	if !slices.ContainsFunc(charges, func(c tidegate.Charge) bool {
+		return c.ID != "" && c.Cost > 0 && !stateless(&c) && c.Limit.Algorithm != tidegate.Concurrency
+	}) {
 		return
 	}
 	var parts []held
 	delay := int64(0)
 	for i := range charges {
 		w := &x.works[x.of[i]]
-		h := held{id: s.idOf(&charges[i]), kind: w.policy.params.Kind, window: x.result[i].Window}
-		if x.result[i].OK && charges[i].Cost > 0 && !stateless(&charges[i]) {
-			h.cost = charges[i].Cost
+		h := part(s.idOf(&charges[i]), w.policy.params, &charges[i], x.result[i])
+		if h.cost > 0 {
 			delay = max(delay, x.result[i].Delay)
 		}
 		parts = append(parts, h)
@@ -288,40 +300,11 @@ func (s *Store) hold(x *scratch, charges []tidegate.Charge) {
 	s.reservations.add(s, &charges[0], s.now(), delay, parts)
 }
 
-// makeRoom forgets one bucket other than the one just added: the fullest of a few.
-func (s *Store) makeRoom(added id) {
-	const sample = 5
-	now := s.now()
-	for n := range shardCount {
-		sh := &s.shards[(added.b+uint64(n))%shardCount]
-		sh.mu.Lock()
-		var victim id
-		least, seen := 2.0, 0
-		for i, b := range sh.buckets {
-			if i == added {
-				continue
-			}
-			p := b.policy.params
-			st := b.state
-			t := s.clockOf(p, now)
-			p.Load(&st, t, p.Window(t))
-			used, capacity := p.Usage(&st, t)
-			if share := float64(used) / float64(capacity); share < least {
-				least, victim = share, i
-			}
-			if seen++; seen == sample {
-				break
-			}
-		}
-		if seen > 0 {
-			delete(sh.buckets, victim)
-			s.keys.Add(-1)
-			if least > 0 {
-				s.evicted.Add(1)
-			}
-			sh.mu.Unlock()
-			return
-		}
-		sh.mu.Unlock()
+// part is what a charge comes to in a reservation: nothing, where it found no room, has no bucket, or is of permits.
+func part(i id, p *algo.Params, c *tidegate.Charge, v algo.Verdict) held {
+	h := held{id: i, kind: p.Kind, window: v.Window, limit: p.Capacity}
+	if v.OK && c.Cost > 0 && p.Kind != algo.Permits && !stateless(c) {
+		h.cost = c.Cost
 	}
+	return h
 }

@@ -4,7 +4,7 @@
 // are called by their digest and sent whole once, when the server does not know them. Commands are never sent twice
 // unless the server has said that it did not run them.
 //
-// Keys look like tidegate:{5f3a9c01}rule/key; the part in braces is a hash of the key that makes the limits of one key
+// Keys look like tidegate:{1f3a}rule/key; the part in braces is a hash of the key that makes the limits of one key
 // share a slot of a cluster. A key leaves by itself when its bucket is as good as new.
 //
 // It needs Redis 6.2 or Valkey 7.2, and of their commands those that docs/architecture.md lists.

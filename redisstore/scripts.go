@@ -52,16 +52,25 @@ func assemble(injected bool, files ...string) *script {
 // scriptSet is a script twice: for buckets alone, and for every kind of limit.
 type scriptSet struct{ buckets, all *script }
 
-type scripts struct{ take, settle, permit scriptSet }
+// scripts are all that are sent: run for the commonest takes, the others for everything.
+type scripts struct {
+	run                  *script
+	take, settle, permit scriptSet
+}
 
 func newScripts(injected bool) *scripts {
 	set := func(main string) scriptSet {
 		return scriptSet{
-			buckets: assemble(injected, "head", "bucket", "state", main),
-			all:     assemble(injected, "head", "bucket", "fixed", "sliding", "log", "permits", "state", main),
+			buckets: assemble(injected, "head", "kinds", "bucket", "state", main),
+			all:     assemble(injected, "head", "kinds", "bucket", "fixed", "sliding", "log", "permits", "state", main),
 		}
 	}
-	return &scripts{set("take"), set("settle"), set("permit")}
+	return &scripts{
+		run:    assemble(injected, "head", "run"),
+		take:   set("take"),
+		settle: set("settle"),
+		permit: set("permit"),
+	}
 }
 
 // once is a command that no client may send twice: it may have run although the reply is lost.

@@ -46,7 +46,7 @@ func permitsOf(charges []tidegate.Charge) []tidegate.Charge {
 // each applies f to the charges of each slot, and wants any of them to know what f is about, or all.
 // f returns how many of its charges do.
 func (s *Store) each(ctx context.Context, op string, charges []tidegate.Charge, all bool, f func(context.Context, []item) (int, error)) error {
-	ctx, cancel, err := s.begin(ctx, op)
+	bounded, cancel, err := s.begin(ctx, op)
 	if err != nil {
 		return err
 	}
@@ -55,17 +55,24 @@ func (s *Store) each(ctx context.Context, op string, charges []tidegate.Charge, 
 	for i := range charges {
 		named[i] = algo.Named(&charges[i])
 	}
-	items, err := s.items(named)
-	if err != nil {
+	items := make([]item, len(named))
+	if err := s.fill(items, named); err != nil {
 		return err
 	}
+	forget := func() {
+		for i := range items {
+			s.denied.forget(items[i].key)
+		}
+	}
+	forget()
+	defer forget() // before it, and after it, however it ends
 	known, asked := 0, 0
 	for _, g := range s.groups(items) {
 		part := make([]item, len(g))
 		for j, i := range g {
 			part[j] = items[i]
 		}
-		n, err := f(ctx, part)
+		n, err := f(bounded, part)
 		if err != nil {
 			return s.failure(ctx, op, err)
 		}
@@ -82,9 +89,9 @@ func (s *Store) settleGroup(ctx context.Context, id string, items []item, cost i
 	a := arguments{keys: []string{s.recordKey(items[0].tag, id)}}
 	all := false
 	for i := range items {
-		a.spec(&items[i])
+		a.specs = append(a.specs, items[i].limit) // one a bucket, in order
 		a.keys = append(a.keys, items[i].key)
-		all = all || items[i].params.Kind != algo.Bucket
+		all = all || items[i].limit.params.Kind != algo.Bucket
 	}
 	n, err := s.number(ctx, s.scripts.settle, all, &a, min(cost, most))
 	return int(n) * len(items), err
@@ -94,8 +101,8 @@ func (s *Store) settleGroup(ctx context.Context, id string, items []item, cost i
 func (s *Store) permitGroup(ctx context.Context, verb, id string, items []item) (int, error) {
 	var a arguments
 	for i := range items {
-		if items[i].params.Kind == algo.Permits {
-			a.spec(&items[i])
+		if items[i].limit.params.Kind == algo.Permits {
+			a.specs = append(a.specs, items[i].limit) // one a bucket, in order
 			a.keys = append(a.keys, items[i].key)
 		}
 	}
@@ -123,7 +130,7 @@ func (s *Store) number(ctx context.Context, set scriptSet, all bool, a *argument
 
 // Reset implements [tidegate.Store].
 func (s *Store) Reset(ctx context.Context, charges []tidegate.Charge) error {
-	ctx, cancel, err := s.begin(ctx, "reset")
+	bounded, cancel, err := s.begin(ctx, "reset")
 	if err != nil {
 		return err
 	}
@@ -133,7 +140,10 @@ func (s *Store) Reset(ctx context.Context, charges []tidegate.Charge) error {
 		if err := algo.CheckCharge(&c); err != nil {
 			return err
 		}
-		if err := s.client.Del(ctx, s.bucketKey(&c, s.tag(&c))).Err(); err != nil {
+		key := s.bucketKey(&c, s.tag(&c))
+		err := s.client.Del(bounded, key).Err()
+		s.denied.forget(key)
+		if err != nil {
 			return s.failure(ctx, "reset", err)
 		}
 	}

@@ -1,20 +1,18 @@
 package redisstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/tidegate-go/tidegate"
-	"github.com/tidegate-go/tidegate/internal/algo"
-	"github.com/tidegate-go/tidegate/internal/key"
 )
 
 // Config says how a [Store] works. The zero Config, like a nil one, is the documented default.
@@ -33,6 +31,9 @@ type Config struct {
 	// the buckets of all have the same. Default: the charge's key, so that all limits of one key do.
 	// It must be the same function in all replicas.
 	Slot func(*tidegate.Charge) string
+	// NoDeniedCache asks the server also for what it just said cannot pass yet. By default such a take is refused here,
+	// for at most a second, which its Source says; what other processes refund or reset within that second is then seen late.
+	NoDeniedCache bool
 	// Hooks see every command of the store's own connections.
 	Hooks []redis.Hook
 	// Now is the caller's clock, which serves to send the boundaries of calendar windows and decides nothing.
@@ -49,8 +50,9 @@ type Store struct {
 	inject  func() int64 // the time of the scripts, for tests; nil: the server's
 	closed  atomic.Bool
 
-	mu       sync.RWMutex
-	compiled map[tidegate.Limit]*algo.Params
+	limits  limits
+	batches batches
+	denied  denied
 }
 
 var _ tidegate.Store = (*Store)(nil)
@@ -97,27 +99,31 @@ func New(client redis.UniversalClient, cfg *Config) (*Store, error) {
 }
 
 func newStore(cfg *Config) (*Store, error) {
-	s := &Store{compiled: map[tidegate.Limit]*algo.Params{}, scripts: newScripts(false)}
+	s := &Store{scripts: newScripts(false)}
 	if cfg != nil {
 		s.cfg = *cfg
 	}
 	if s.cfg.Prefix == "" {
 		s.cfg.Prefix = "tidegate:"
 	}
-	if i := strings.IndexFunc(s.cfg.Prefix, func(r rune) bool { return r <= ' ' || r == '{' || r == '}' || r == 0x7f }); i >= 0 {
+	if strings.ContainsFunc(s.cfg.Prefix, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == '{' || r == '}' }) {
 		return nil, fmt.Errorf("redisstore: the prefix %q: it must be printable and without spaces and braces", s.cfg.Prefix)
 	}
-	if n := len(s.cfg.KeySecret); n > 0 && n < 16 {
-		return nil, fmt.Errorf("redisstore: a KeySecret of %d bytes: at least 16", n)
+	if s.cfg.KeySecret != nil {
+		// Also an empty one that is not nil, which is what []byte(os.Getenv(…)) makes of a variable that nobody set.
+		if n := len(s.cfg.KeySecret); n < 16 {
+			return nil, fmt.Errorf("redisstore: a KeySecret of %d bytes: at least 16, or nil for none", n)
+		}
+		s.cfg.KeySecret = bytes.Clone(s.cfg.KeySecret)
+	}
+	if s.cfg.PoolSize < 0 {
+		return nil, fmt.Errorf("redisstore: a PoolSize of %d: leave it 0 for the default", s.cfg.PoolSize)
 	}
 	if s.cfg.Timeout < 0 {
 		return nil, fmt.Errorf("redisstore: a timeout of %v: leave it 0 for the default of 1s", s.cfg.Timeout)
 	}
 	if s.cfg.Timeout == 0 {
 		s.cfg.Timeout = time.Second
-	}
-	if s.cfg.Slot == nil {
-		s.cfg.Slot = func(c *tidegate.Charge) string { return c.Key }
 	}
 	if s.cfg.Now == nil {
 		s.cfg.Now = time.Now
@@ -127,6 +133,8 @@ func newStore(cfg *Config) (*Store, error) {
 
 func (s *Store) start() {
 	_, s.cluster = s.client.(*redis.ClusterClient)
+	s.batches.init(s)
+	s.denied.init()
 	for _, h := range s.cfg.Hooks {
 		s.client.AddHook(h)
 	}
@@ -142,7 +150,7 @@ func (s *Store) Close() error {
 
 // Now returns the server's clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	ctx, cancel, err := s.begin(ctx, "now")
+	bounded, cancel, err := s.begin(ctx, "now")
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -150,31 +158,44 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if s.inject != nil {
 		return time.UnixMicro(s.inject()), nil
 	}
-	t, err := s.client.Time(ctx).Result()
+	t, err := s.client.Time(bounded).Result()
 	if err != nil {
 		return time.Time{}, s.failure(ctx, "now", err)
 	}
 	return t, nil
 }
 
-// begin bounds a call, or returns the error of one that cannot be made.
-func (s *Store) begin(ctx context.Context, op string) (context.Context, context.CancelFunc, error) {
+// ready returns the error of a call that cannot be made.
+func (s *Store) ready(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if s.closed.Load() {
-		return nil, nil, &tidegate.StoreError{Op: op, Err: tidegate.ErrClosed}
+		return &tidegate.StoreError{Op: op, Err: tidegate.ErrClosed}
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	return context.WithValue(bounded, callerKey{}, ctx), cancel, nil
+	return nil
 }
 
-type callerKey struct{}
+// begin bounds a call, or returns the error of one that cannot be made.
+func (s *Store) begin(ctx context.Context, op string) (context.Context, context.CancelFunc, error) {
+	if err := s.ready(ctx, op); err != nil {
+		return nil, nil, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	return bounded, cancel, nil
+}
 
-// failure tells an error of the store from the caller's going away, of which nobody needs to be told twice.
-func (s *Store) failure(ctx context.Context, op string, err error) error {
-	if caller, ok := ctx.Value(callerKey{}).(context.Context); ok && caller.Err() != nil {
+// failure tells an error of the store from the going away of the caller, whose context it is given unbounded.
+func (s *Store) failure(caller context.Context, op string, err error) error {
+	if caller.Err() != nil {
 		return caller.Err()
+	}
+	// The caller's deadline reached the socket, which notices it a moment before the context does.
+	if deadline, ok := caller.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	if _, ok := errors.AsType[*tidegate.StoreError](err); ok {
+		return err
 	}
 	if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
 		err = fmt.Errorf("no answer within %v: %w", s.cfg.Timeout, err)
@@ -185,55 +206,4 @@ func (s *Store) failure(ctx context.Context, op string, err error) error {
 func isTimeout(err error) bool {
 	var ne net.Error
 	return errors.As(err, &ne) && ne.Timeout()
-}
-
-// params compiles a limit, once.
-func (s *Store) params(l *tidegate.Limit) (*algo.Params, error) {
-	s.mu.RLock()
-	p := s.compiled[*l]
-	s.mu.RUnlock()
-	if p != nil {
-		return p, nil
-	}
-	p, err := algo.Compile(*l)
-	if err != nil {
-		return nil, err
-	}
-	const most = 10_000 // limits; a program that makes up limits all day starts anew
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.compiled) >= most {
-		clear(s.compiled)
-	}
-	s.compiled[*l] = p
-	return p, nil
-}
-
-// tag returns the part of a bucket's key that decides its slot: a hash, so that it is short and tells nothing.
-func (s *Store) tag(c *tidegate.Charge) string {
-	slot := s.cfg.Slot(c)
-	if s.cfg.KeySecret != nil {
-		slot = string(key.AppendSecret(nil, s.cfg.KeySecret, "slot", slot))
-	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(slot))
-	return fmt.Sprintf("%08x", h.Sum32())
-}
-
-// bucketKey returns the key of a charge's bucket.
-func (s *Store) bucketKey(c *tidegate.Charge, tag string) string {
-	b := make([]byte, 0, 128)
-	b = append(b, s.cfg.Prefix...)
-	b = append(b, '{')
-	b = append(b, tag...)
-	b = append(b, '}')
-	if s.cfg.KeySecret != nil {
-		return string(key.AppendSecret(b, s.cfg.KeySecret, c.Rule, c.Key))
-	}
-	return string(key.AppendBucket(b, c.Rule, c.Key))
-}
-
-// recordKey returns the key of what a reservation charged in a slot.
-func (s *Store) recordKey(tag, id string) string {
-	return s.cfg.Prefix + "{" + tag + "}%!" + id
 }

@@ -3,7 +3,9 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,46 +15,82 @@ import (
 
 const urlForms = "write redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, redis+cluster://HOST:PORT,HOST:PORT or redis+sentinel://HOST:PORT,HOST:PORT/MASTER"
 
-// connect makes a client of a URL; it does not connect yet.
+// connect makes a client of a URL, in one of the forms that [Open] lists; it does not connect yet.
 //
-//	redis://[user:password@]host:port[/db]                     one server; rediss: with TLS
-//	unix://[user:password@]/path/to.sock[?db=0]                one server on a socket
-//	redis+cluster://[user:password@]host:port[,host:port…]     a cluster; rediss+cluster: with TLS
-//	redis+sentinel://[user:password@]host:port[,host:port…]/master[/db]   sentinels and the name of what they watch
-//
-// The options of go-redis's URLs may follow as a query.
+// The options of go-redis's URLs may follow as a query; those that single, cluster and sentinel set stay as these do.
 func connect(text string, cfg *Config) (redis.UniversalClient, error) {
-	u, err := url.Parse(text)
-	if err != nil {
-		// The error of url.Parse repeats the URL, and with it the password.
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			err = ue.Err
-		}
-		return nil, fmt.Errorf("redisstore: the URL cannot be read (%w): %s", err, urlForms)
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return nil, badURL(text, errors.New("there is no ://"))
 	}
-	switch u.Scheme {
-	case "redis", "rediss", "unix":
-		o, err := redis.ParseURL(text)
-		if err != nil {
-			return nil, badURL(u, err)
+	scheme, kind, _ := strings.Cut(scheme, "+")
+	defaultPort := "6379"
+	switch {
+	case kind == "sentinel" && scheme != "unix":
+		defaultPort = "26379"
+	case kind != "" && kind != "cluster", kind != "" && scheme == "unix":
+		return nil, badURL(text, errors.New("the scheme is unknown"))
+	}
+	if scheme != "redis" && scheme != "rediss" && scheme != "unix" {
+		return nil, badURL(text, errors.New("the scheme is unknown"))
+	}
+	if strings.Contains(rest, "#") {
+		return nil, badURL(text, errors.New("there is a #, which begins nothing here"))
+	}
+
+	// Only the first address is left for go-redis to read: url.Parse knows no lists.
+	end := strings.IndexAny(rest+"/", "/?")
+	authority, tail := rest[:end], rest[end:]
+	at := strings.LastIndexByte(authority, '@') + 1
+	user, list := authority[:at], authority[at:]
+	var addrs []string
+	if scheme == "unix" {
+		if list != "" {
+			return nil, badURL(text, errors.New("the path of the socket must begin with a third /"))
 		}
-		return single(o, cfg), nil
-	case "redis+cluster", "rediss+cluster":
-		u.Scheme = strings.TrimSuffix(u.Scheme, "+cluster")
-		o, err := redis.ParseClusterURL(first(u))
-		if err != nil {
-			return nil, badURL(u, err)
+	} else {
+		var err error
+		if addrs, err = addresses(list, defaultPort, kind != ""); err != nil {
+			return nil, badURL(text, err)
 		}
-		o.Addrs = hosts(u)
+		list = addrs[0]
+	}
+	u, err := url.Parse(scheme + "://" + user + list + tail)
+	if err != nil {
+		// The error of url.Parse repeats the URL, and what is wrong with it may be the password.
+		if ue, ok := errors.AsType[*url.Error](err); ok && user == "" {
+			err = ue.Err
+		} else {
+			err = errNotEncoded
+		}
+		return nil, badURL(text, err)
+	}
+	client, err := open(u, kind, addrs, cfg)
+	if err != nil {
+		return nil, badURL(text, err)
+	}
+	return client, nil
+}
+
+// open makes a client of a URL of one address, and the list of all.
+func open(u *url.URL, kind string, addrs []string, cfg *Config) (redis.UniversalClient, error) {
+	switch kind {
+	case "cluster":
+		if u.Path != "" && u.Path != "/" && u.Path != "/0" {
+			return nil, errors.New("a cluster has no databases")
+		}
+		o, err := redis.ParseClusterURL(u.String())
+		if err != nil {
+			return nil, err
+		}
+		o.Addrs = append(addrs, o.Addrs[1:]...)
 		return cluster(o, cfg), nil
-	case "redis+sentinel", "rediss+sentinel":
-		u.Scheme = strings.TrimSuffix(u.Scheme, "+sentinel")
+	case "sentinel":
 		master, db, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
 		if master == "" {
-			return nil, badURL(u, errors.New("the name of the master is missing"))
+			return nil, errors.New("the name of the master is missing")
 		}
-		u.Path = "/" + db
+		u.Path, u.RawPath = "/"+db, ""
 		q := u.Query()
 		q.Set("master_name", master)
 		if u.User != nil && !q.Has("username") && !q.Has("password") {
@@ -62,46 +100,86 @@ func connect(text string, cfg *Config) (redis.UniversalClient, error) {
 			u.User = nil
 		}
 		u.RawQuery = q.Encode()
-		o, err := redis.ParseFailoverURL(first(u))
+		o, err := redis.ParseFailoverURL(u.String())
 		if err != nil {
-			return nil, badURL(u, err)
+			return nil, err
 		}
-		o.SentinelAddrs = hosts(u)
+		if o.DB < 0 {
+			return nil, errDB
+		}
+		o.SentinelAddrs = append(addrs, o.SentinelAddrs[1:]...)
 		return sentinel(o, cfg), nil
 	}
-	return nil, badURL(u, fmt.Errorf("the scheme %q is unknown", u.Scheme))
-}
-
-// badURL names the URL without its password.
-func badURL(u *url.URL, err error) error {
-	return fmt.Errorf("redisstore: %s: %w: %s", u.Redacted(), err, urlForms)
-}
-
-// hosts returns the addresses of a URL that lists several, with the default port where one has none.
-func hosts(u *url.URL) []string {
-	list := strings.Split(u.Host, ",")
-	for i, h := range list {
-		if !strings.Contains(strings.TrimPrefix(h[strings.LastIndexByte(h, ']')+1:], "]"), ":") {
-			port := "6379"
-			if u.Query().Has("master_name") {
-				port = "26379"
-			}
-			list[i] = h + ":" + port
-		}
+	o, err := redis.ParseURL(u.String())
+	if err != nil {
+		return nil, err
 	}
-	return list
+	if o.DB < 0 {
+		return nil, errDB
+	}
+	return single(o, cfg), nil
 }
 
-// first returns the URL with the first of its addresses alone, which is all that go-redis reads.
-func first(u *url.URL) string {
-	v := *u
-	v.Host = hosts(u)[0]
-	return v.String()
+// addresses returns the addresses of a comma-separated list, with the default port where one has none.
+// Where there need not be several, an address without a host is this machine's.
+func addresses(list, defaultPort string, several bool) ([]string, error) {
+	addrs := strings.Split(list, ",")
+	if len(addrs) > 1 && !several {
+		return nil, errors.New("there are several addresses: the scheme should be redis+cluster or redis+sentinel")
+	}
+	for i, a := range addrs {
+		// The port is what follows the last colon, unless that is part of an IPv6 address.
+		host, port := a, defaultPort
+		if c := strings.LastIndexByte(a, ':'); c > strings.LastIndexByte(a, ']') {
+			host, port = a[:c], a[c+1:]
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, errors.New("a port is not a number from 1 to 65535")
+		}
+		if bare, ok := strings.CutPrefix(host, "["); ok && strings.HasSuffix(bare, "]") {
+			host = strings.TrimSuffix(bare, "]")
+		} else if strings.ContainsAny(host, ":[]") {
+			return nil, errors.New("an IPv6 address is written in brackets, as in [::1]:6379")
+		}
+		if host == "" {
+			if several {
+				return nil, errors.New("an address has no host")
+			}
+			host = "localhost"
+		}
+		addrs[i] = net.JoinHostPort(host, port)
+	}
+	return addrs, nil
+}
+
+var errDB = errors.New("the number of a database is not negative")
+
+var errNotEncoded = errors.New("in a user or a password, @ / ? # and % are written %40 %2F %3F %23 and %25")
+
+// badURL says what is wrong with a URL, and shows it without what is or may be a password.
+func badURL(text string, err error) error {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		scheme, rest = "", text
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		if strings.ContainsAny(rest[:at], "/?#") {
+			err = errNotEncoded // and what was read as path, query or port is part of the password
+		}
+		rest = "xxxxx" + rest[at:]
+	}
+	if q := strings.IndexAny(rest, "?#"); q >= 0 {
+		rest = rest[:q+1] + "…"
+	}
+	if ok {
+		rest = scheme + "://" + rest
+	}
+	return fmt.Errorf("redisstore: the URL %q: %w: %s", rest, err, urlForms)
 }
 
 // The options that every client has, whatever it was made from: nothing is retried behind our back, for a command that
-// timed out may have charged; the caller's deadline reaches the socket; and nothing is said to the server that old ones
-// do not know.
+// timed out may have charged; the caller's deadline reaches the socket; replicas are never asked; and nothing is said to
+// the server that old ones do not know.
 
 func single(o *redis.Options, cfg *Config) *redis.Client {
 	own := *o
@@ -139,6 +217,7 @@ func sentinel(o *redis.FailoverOptions, cfg *Config) *redis.Client {
 	own.ContextTimeoutEnabled = true
 	own.DialerRetries = 1
 	own.DisableIdentity = true
+	own.ReplicaOnly, own.RouteByLatency, own.RouteRandomly, own.UseDisconnectedReplicas = false, false, false, false
 	timeouts(&own.DialTimeout, &own.ReadTimeout, &own.WriteTimeout, &own.PoolTimeout, cfg.Timeout)
 	if cfg.PoolSize > 0 {
 		own.PoolSize = cfg.PoolSize

@@ -126,3 +126,14 @@ func (p *Params) bucketConvert(old *Params, s *State, change int64, up bool) {
 func (p *Params) bucketIdleAt(s *State) int64 {
 	return (s.b + p.drainTime(s, s.a) + p.step*steps) * p.tick
 }
+
+// Plain returns the numbers of a bucket that does not warm up, for a script that decides runs of equal takes: the units
+// that a token costs, that a tick gives, and that can be in use, and the µs of a tick.
+func (p *Params) Plain() (cost, gain, size, tick int64, ok bool) {
+	return p.cost, p.gain, p.size + p.debt, p.tick, p.Kind == Bucket && p.step == 0
+}
+
+// Resume returns the loaded state of a plain bucket of which so many units are in use now.
+func (p *Params) Resume(used, now int64) State {
+	return State{a: used, b: now / p.tick, used: used > 0}
+}

@@ -88,7 +88,7 @@ func (p *Params) firstMoment(y int, m time.Month, d int) time.Time {
 		hour, minute, sec := t.Clock()
 		midnight := t.Add(-time.Duration(hour*3600+minute*60+sec) * time.Second)
 		since, _ := t.ZoneBounds()
-		if since.IsZero() || !midnight.Before(since) {
+		if since.IsZero() || midnight.After(since) {
 			return midnight
 		}
 		before := since.Add(-time.Second)

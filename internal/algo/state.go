@@ -145,10 +145,13 @@ func (p *Params) refund(s *State, n, now int64) {
 	}
 }
 
-// Settle changes what a reservation charged to a loaded state from reserved to cost. Window is its verdict's, and same
-// says whether the bucket still counts as it did then.
-func (p *Params) Settle(s *State, reserved, cost, window int64, same bool, w Window) {
+// Settle changes what a reservation charged to a loaded state from reserved to cost. Window is its verdict's, capacity
+// that of the limit it was made under, and same says whether the bucket still counts as it did then.
+func (p *Params) Settle(s *State, reserved, cost, window, capacity int64, same bool, w Window) {
 	rest, excess := reserved-cost, cost-reserved
+	if rest > 0 && capacity != p.Capacity {
+		rest = mulDiv(rest, p.Capacity, capacity, false) // as what was charged was carried over
+	}
 	switch p.Kind {
 	case Bucket:
 		if excess > 0 {
@@ -206,7 +209,9 @@ func (p *Params) Usage(s *State, now int64) (used, capacity int64) {
 	case Log:
 		_, _, live := p.logLive(s, now)
 		return live, p.n
-	case Permits, None, Unlimited: // what is in flight is not spent
+	case Permits:
+		return int64(len(s.held()) - permitsExpired(s, now)), p.n
+	case None, Unlimited:
 	}
 	return 0, 1
 }
@@ -252,8 +257,8 @@ func (p *Params) Convert(old *Params, s *State, change, now int64, w Window, up 
 	}
 	used, capacity := old.Usage(s, now)
 	*s = State{}
-	if used == 0 {
-		return
+	if used == 0 || old.Kind == Permits {
+		return // what is in flight is not spent
 	}
 	p.seed(s, used, capacity, now, w, up)
 }
@@ -289,7 +294,12 @@ func (p *Params) IdleAt(s *State, now int64, w Window) int64 {
 	switch p.Kind {
 	case Bucket:
 		return p.bucketIdleAt(s)
-	case Fixed, Sliding, Log, Permits:
+	case Fixed:
+		if s.c > 0 && s.a >= w.Start { // the window that is reserved is not over
+			return w.after(s.a)
+		}
+		return s.a
+	case Sliding, Log, Permits:
 		_, reset := p.Describe(s, now, w)
 		return now + reset
 	case None, Unlimited:

@@ -37,10 +37,7 @@ kinds.b = (function()
         used, from, i = used - ticks * gain, from + ticks, i + 1
       end
     end
-    if t - from >= ceildiv(used, p.gain) then
-      return s.a
-    end
-    return s.a - used + (t - from) * p.gain
+    return s.a - refill(used, t - from, p.gain)
   end
 
   local function draintime(p, s, units)
@@ -119,12 +116,13 @@ kinds.b = (function()
     s.used = s.a > 0 or p.step > 0
   end
 
-  function k.settle(p, s, reserved, cost, _, same)
-    if cost > reserved then
-      s.a = min(p.most, s.a + min(cost - reserved, floor(p.most / p.cost)) * p.cost)
+  -- settle refunds a rest, or charges what is missing if it is negative; all kinds' do.
+  function k.settle(p, s, rest, _, same)
+    if rest < 0 then
+      s.a = min(p.most, s.a + min(-rest, floor(p.most / p.cost)) * p.cost)
       s.used = true
     elseif same then
-      k.refund(p, s, reserved - cost)
+      k.refund(p, s, rest)
     end
   end
 

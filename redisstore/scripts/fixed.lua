@@ -91,8 +91,7 @@ kinds.f = (function()
     s.used = s.b > 0 or s.c > 0
   end
 
-  function k.settle(p, s, reserved, cost, window, same)
-    local rest = reserved - cost
+  function k.settle(p, s, rest, window, same)
     if rest < 0 then
       s.b = min(TOP, s.b + min(-rest, TOP))
     elseif same and window == s.a then

@@ -171,9 +171,9 @@ kinds.l = (function()
     return true
   end
 
-  function k.store(p, s, header)
+  function k.store(p, s, tail)
     local key, first = s.key, s.first
-    header = header .. num(s.a) .. ' ' .. num(s.b) .. ' ' .. num(s.c)
+    local header = num(s.a) .. ' ' .. num(s.b) .. ' ' .. num(s.c) .. tail
     if s.stored == 0 or s.changed == 1 then
       call('DEL', key)
       call('RPUSH', key, header)

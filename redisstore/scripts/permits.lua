@@ -102,7 +102,7 @@ kinds.p = (function()
   end
 
   -- store adds the new permits and lets those go that have ended.
-  function k.store(p, s, header)
+  function k.store(p, s, tail)
     local key = s.key
     if s.foreign then
       call('DEL', key)
@@ -111,7 +111,7 @@ kinds.p = (function()
       call('ZREMRANGEBYSCORE', key, '0', num(now + s.a))
     end
     call('ZREMRANGEBYSCORE', key, '-1', '-1')
-    call('ZADD', key, '-1', '#' .. header .. num(s.a) .. ' ' .. num(s.b))
+    call('ZADD', key, '-1', '#' .. num(s.a) .. ' ' .. num(s.b) .. tail)
     local ends = num(now + s.a + p.width)
     for _, e in ipairs(s.new) do
       local i = 0 -- the first number that the id has not got

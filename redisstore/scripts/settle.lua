@@ -8,13 +8,13 @@ local function settle()
     return 0
   end
   local cost, i, todo = tonumber(ARGV[arg]), 1, {}
-  for kind, reserved, window, key in string.gmatch(lines, '([^ \n]+) (%d+) (%d+) ([^\n]+)') do
+  for kind, reserved, window, capacity, key in string.gmatch(lines, '([^ \n]+) (%d+) (%d+) (%d+) ([^\n]+)') do
     if kind ~= '-' then
       i = i + 1
       if KEYS[i] ~= key then
         return 0
       end
-      todo[#todo + 1] = {kind, tonumber(reserved), tonumber(window), key, specs[i - 1]}
+      todo[#todo + 1] = {kind, tonumber(reserved), tonumber(window), key, specs[i - 1], tonumber(capacity)}
     end
   end
   if i ~= #KEYS then
@@ -28,7 +28,11 @@ local function settle()
       load(bucket, asked)
       local p, s = bucket.p, bucket.s
       if kinds[p.kind].settle then -- the limit may have changed to one that has no reservations
-        kinds[p.kind].settle(p, s, x[2], cost, x[3], p.kind == x[1])
+        local rest = x[2] - cost
+        if rest > 0 and p.capacity ~= x[6] then
+          rest = muldiv(rest, p.capacity, x[6]) -- as what was charged was carried over
+        end
+        kinds[p.kind].settle(p, s, rest, x[3], p.kind == x[1])
       end
       if not byKey[x[4]] then
         done[#done + 1] = x[4]

@@ -144,13 +144,13 @@ kinds.w = (function()
     s.used = left
   end
 
-  function k.settle(p, s, reserved, cost, slice, same)
-    if cost > reserved then
-      s.ring[1] = count(s, 0) + min(cost - reserved, max(0, 3 * p.n - sum(s, 2 * p.slices + 1)))
+  function k.settle(p, s, rest, slice, same)
+    if rest < 0 then
+      s.ring[1] = count(s, 0) + min(-rest, max(0, 3 * p.n - sum(s, 2 * p.slices + 1)))
     else
       local j = s.a - slice
       if same and j >= 0 and j <= 2 * p.slices then
-        s.ring[j + 1] = count(s, j) - min(count(s, j), reserved - cost)
+        s.ring[j + 1] = count(s, j) - min(count(s, j), rest)
       end
     end
     k.refund(p, s, 0)

@@ -1,4 +1,4 @@
--- How a bucket is kept. A key holds "version|spec|data": the limit by which it counts, since when, and the kind's numbers.
+-- How a bucket is kept. A key holds "data|version|spec": the kind's numbers, since when it counts so, and the limit.
 -- A bucket is {s = state, p = parsed spec, text = spec, version = since when, existed = whether the key is there}.
 local parsed = {}
 
@@ -50,7 +50,7 @@ local function fetch(key, kind)
   if not raw then
     return {s = {key = key, used = false}, version = 0, existed = false}
   end
-  local version, text, data = match(raw, '^(%d+)|([^|]*)|(.*)$')
+  local data, version, text = match(raw, '^([%d -]*)|(%d+)|([^|]*)$')
   if not version then
     error({fail = 'WRONGTYPE the key holds something else than a bucket'})
   end
@@ -100,7 +100,8 @@ local function convert(bucket, asked)
   bucket.p, bucket.text, bucket.version = p, asked.text, asked.version
 end
 
--- resolve returns a copy of the bucket under the limit that decides: the newer one of its own and the asked one.
+-- resolve returns a copy of the bucket under the limit that decides: the newer one of its own and the asked one; and
+-- whether that converted it, which must then be kept even if nothing is charged.
 local function resolve(bucket, asked)
   if not bucket.s.used then
     bucket = {s = {key = bucket.s.key, used = false, foreign = bucket.s.foreign}, existed = bucket.existed}
@@ -112,8 +113,9 @@ local function resolve(bucket, asked)
     bucket.version = max(bucket.version, asked.version)
   elseif asked.version >= bucket.version then
     convert(bucket, asked)
+    return bucket, true
   end
-  return bucket
+  return bucket, false
 end
 
 -- load brings a resolved bucket to the present, and returns whether that must be kept even if nothing is charged.
@@ -130,11 +132,11 @@ local function store(bucket)
     end
     return
   end
-  local head = num(bucket.version) .. '|' .. bucket.text .. '|'
+  local tail = '|' .. num(bucket.version) .. '|' .. bucket.text
   if kind.store then
-    kind.store(p, s, head)
+    kind.store(p, s, tail)
   else
-    call('SET', s.key, head .. kind.encode(p, s), 'PXAT', at(kind.idleat(p, s)))
+    call('SET', s.key, kind.encode(p, s) .. tail, 'PXAT', at(kind.idleat(p, s)))
   end
 end
 

@@ -69,24 +69,24 @@ end
 
 local function line(c, p, ok, window)
   local cost = 0
-  if ok and c.cost > 0 then
+  if ok and c.cost > 0 and p.kind ~= 'p' then -- permits are released, not settled
     cost = c.cost
   end
-  return p.kind .. ' ' .. num(cost) .. ' ' .. num(window or 0) .. ' ' .. KEYS[c.key]
+  return p.kind .. ' ' .. num(cost) .. ' ' .. num(window or 0) .. ' ' .. num(p.capacity) .. ' ' .. KEYS[c.key]
 end
 
 -- one is many for a single charge of a bucket, without the copies.
 local function one(t)
   local c = t[1]
   local asked = specs[c.spec]
-  local bucket = resolve(bucket_of(c.key, asked), asked)
-  local keep = load(bucket, asked)
+  local bucket, keep = resolve(bucket_of(c.key, asked), asked)
+  keep = load(bucket, asked) or keep
   local ok, delay, retry, window = charge(bucket.p, bucket.s, c, t.id)
   local text = answer(bucket, ok, delay, retry)
   if c.cost ~= 0 and (ok or keep) then
     commit(c.key, bucket)
   end
-  if ok and c.cost > 0 then
+  if (ok or c.shadow) and c.cost > 0 then
     record(t, delay, {line(c, bucket.p, ok, window)})
   end
   return text
@@ -105,8 +105,9 @@ local function many(t)
     else
       local w = found[c.key]
       if not w then
-        w = {base = resolve(bucket_of(c.key, asked), asked), key = c.key}
-        w.keep = load(w.base, asked)
+        w = {key = c.key, spent = 0}
+        w.base, w.keep = resolve(bucket_of(c.key, asked), asked)
+        w.keep = load(w.base, asked) or w.keep
         w.now = copy(w.base)
         found[c.key], works[#works + 1] = w, w
       end
@@ -116,8 +117,17 @@ local function many(t)
   end
   local texts, lines, longest = {}, {}, 0
   local function try_charge(i, c)
-    local b = c.work.now
+    local w = c.work
+    local b = w.now
     local ok, delay, retry, window = charge(b.p, b.s, c, t.id)
+    if not ok and w.spent > 0 and not c.shadow then -- earlier charges took the room away: it can pass when all of them can
+      local passes, _, later = check(w.base.p, w.base.s, w.spent + max(1, c.cost), c.maxwait)
+      if not passes then
+        retry = later
+      end
+    elseif ok and c.cost > 0 then
+      w.spent = w.spent + c.cost
+    end
     c.ok, c.delay, c.retry = ok, delay, retry
     texts[i], lines[i] = answer(b, ok, delay, retry), line(c, b.p, ok, window)
     if ok and c.cost > 0 then
@@ -132,7 +142,7 @@ local function many(t)
   end
   for i, c in ipairs(t) do
     if c.fixed then
-      texts[i], lines[i] = c.fixed, '- 0 0 -'
+      texts[i], lines[i] = c.fixed, '- 0 0 0 -'
     elseif refused then
       local b = c.work.base
       if c.shadow then

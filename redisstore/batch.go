@@ -1,0 +1,359 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tidegate-go/tidegate"
+)
+
+// Group commit. A take of idle buckets goes out at once, on its caller's goroutine, and nothing is added to it. Takes of
+// a bucket whose call is in flight wait for that call, and leave together as the next one, decided in the order in which
+// they came; takes of other buckets that are ready at the same moment ride along, in at most maxInFlight batches at a time.
+//
+// The server decides each script at one moment anyhow: that a bucket is in one batch at a time makes batches large and
+// keeps the order, and correctness does not hang on it.
+
+const (
+	maxInFlight = 4
+	// maxTakes and maxKeys bound a batch, so that a script does not hold the server for longer than about 0.3 ms.
+	maxTakes  = 1024
+	maxKeys   = 96
+	maxSlow   = 48 // takes that need the take script
+	maxQueued = 1 << 17
+)
+
+var errQueueFull = errors.New("too many takes are waiting")
+
+// batches holds a dispatcher for each set of buckets that may share a script: all, or those of a tag in a cluster.
+type batches struct {
+	store *Store
+	all   dispatcher
+	byTag []dispatcher // in a cluster
+}
+
+func (bs *batches) init(s *Store) {
+	bs.store = s
+	bs.all.store = s
+	if s.cluster {
+		bs.byTag = make([]dispatcher, tags)
+		for i := range bs.byTag {
+			bs.byTag[i].store = s
+		}
+	}
+}
+
+// take decides a take whose buckets may share a script, alone or with others that are waiting.
+func (bs *batches) take(ctx context.Context, items []item, decisions []tidegate.Decision) error {
+	d := &bs.all
+	if bs.byTag != nil {
+		for i := range items {
+			if items[i].key != "" {
+				d = &bs.byTag[items[i].tag]
+				break
+			}
+		}
+	}
+	return d.take(ctx, items, decisions)
+}
+
+// dispatcher collects takes and sends them.
+type dispatcher struct {
+	store *Store
+
+	mu       sync.Mutex
+	busy     map[string]*busyKey
+	spare    []*busyKey
+	ready    []*waiter // in the order in which they are to be decided
+	queued   int       // waiters, ready or behind a busy key
+	inFlight int       // calls, and senders about to make one
+	senders  int       // goroutines that send for others
+	forming  int       // senders that are about to look at ready
+	batch    uint64    // number of the latest
+}
+
+// busyKey is a bucket that is in a batch in flight.
+type busyKey struct {
+	batch  uint64
+	behind []*waiter
+}
+
+// waiter is a take that is sent by another goroutine than its caller's. It shares no memory with the caller, who may leave.
+type waiter struct {
+	taking
+	charges []tidegate.Charge
+	since   time.Time
+	gone    bool
+	done    chan struct{}
+}
+
+var waiters = sync.Pool{New: func() any { return &waiter{done: make(chan struct{}, 1)} }}
+
+func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegate.Decision) error {
+	d.mu.Lock()
+	if d.senders == 0 && d.inFlight < maxInFlight && len(d.ready) == 0 && d.idle(items) {
+		d.inFlight++
+		d.batch++
+		for i := range items {
+			d.claim(items[i].key)
+		}
+		d.mu.Unlock()
+		return d.alone(ctx, items, decisions)
+	}
+	if d.queued >= maxQueued {
+		d.mu.Unlock()
+		return &tidegate.StoreError{Op: "take", Err: errQueueFull}
+	}
+	w := newWaiter(items)
+	d.queued++
+	if !d.behind(w) {
+		d.ready = append(d.ready, w)
+		d.spawn()
+	}
+	d.mu.Unlock()
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		d.mu.Lock()
+		w.gone = true // the sender passes over it, or nobody reads what it is told
+		d.mu.Unlock()
+		select {
+		case <-w.done: // it was decided after all
+		default:
+			return ctx.Err()
+		}
+	}
+	copy(decisions, w.decisions)
+	err := w.err
+	w.release()
+	return err
+}
+
+// alone sends a take on its caller's goroutine.
+func (d *dispatcher) alone(ctx context.Context, items []item, decisions []tidegate.Decision) error {
+	s := d.store
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	t := &taking{items: items, hold: holdingOf(items), decisions: decisions}
+	t.quick = t.isQuick()
+	s.decideBatch(bounded, []*taking{t})
+	cancel()
+	d.mu.Lock()
+	for i := range items {
+		d.free(items[i].key)
+	}
+	d.inFlight--
+	d.spawn()
+	d.mu.Unlock()
+	if t.err != nil {
+		return s.failure(ctx, "take", t.err)
+	}
+	return nil
+}
+
+func newWaiter(items []item) *waiter {
+	w := waiters.Get().(*waiter)
+	w.since = time.Now()
+	for i := range items {
+		w.charges = append(w.charges, *items[i].charge)
+	}
+	for i := range items {
+		it := items[i]
+		it.charge = &w.charges[i]
+		w.items = append(w.items, it)
+		w.decisions = append(w.decisions, tidegate.Decision{})
+	}
+	w.hold = holdingOf(w.items)
+	w.quick = w.isQuick()
+	return w
+}
+
+// release puts a waiter that nobody else holds back.
+func (w *waiter) release() {
+	clear(w.charges)
+	clear(w.items)
+	clear(w.decisions)
+	*w = waiter{
+		taking:  taking{items: w.items[:0], decisions: w.decisions[:0]},
+		charges: w.charges[:0],
+		done:    w.done,
+	}
+	waiters.Put(w)
+}
+
+// idle reports whether none of the buckets is in flight.
+func (d *dispatcher) idle(items []item) bool {
+	for i := range items {
+		if d.busy[items[i].key] != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// claim notes that a bucket is in the latest batch.
+func (d *dispatcher) claim(key string) {
+	if key == "" || d.busy[key] != nil {
+		return
+	}
+	if d.busy == nil {
+		d.busy = map[string]*busyKey{}
+	}
+	k := &busyKey{}
+	if n := len(d.spare); n > 0 {
+		k, d.spare = d.spare[n-1], d.spare[:n-1]
+	}
+	k.batch = d.batch
+	d.busy[key] = k
+}
+
+// free notes that a bucket is no longer in flight, and makes ready what waited for it.
+func (d *dispatcher) free(key string) {
+	k := d.busy[key]
+	if k == nil {
+		return
+	}
+	delete(d.busy, key)
+	d.ready = append(d.ready, k.behind...)
+	clear(k.behind)
+	k.behind = k.behind[:0]
+	if len(d.spare) < maxKeys {
+		d.spare = append(d.spare, k)
+	}
+}
+
+// behind puts a waiter behind a bucket of its that another batch has, if there is one.
+func (d *dispatcher) behind(w *waiter) bool {
+	if d.forming > 0 && len(d.ready) > 0 {
+		return false // whoever is forming keeps the order
+	}
+	return d.behindOther(w, 0)
+}
+
+func (d *dispatcher) behindOther(w *waiter, mine uint64) bool {
+	for i := range w.items {
+		if k := d.busy[w.items[i].key]; k != nil && k.batch != mine {
+			k.behind = append(k.behind, w)
+			return true
+		}
+	}
+	return false
+}
+
+// spawn starts a sender if something is ready and nobody will look at it.
+func (d *dispatcher) spawn() {
+	if len(d.ready) > 0 && d.forming == 0 && d.inFlight < maxInFlight {
+		d.forming++
+		d.senders++
+		d.inFlight++
+		go d.send()
+	}
+}
+
+// send sends what is ready, batch after batch, until nothing is.
+func (d *dispatcher) send() {
+	for {
+		d.linger()
+		d.mu.Lock()
+		d.forming--
+		batch, late := d.form()
+		if len(batch) == 0 {
+			d.senders--
+			d.inFlight--
+			d.spawn()
+			d.mu.Unlock()
+			d.deliver(late)
+			return
+		}
+		d.spawn() // what did not fit
+		d.mu.Unlock()
+		d.deliver(late)
+
+		ctx, cancel := context.WithTimeout(context.Background(), d.store.cfg.Timeout)
+		takes := make([]*taking, len(batch))
+		for i, w := range batch {
+			takes[i] = &w.taking
+		}
+		d.store.decideBatch(ctx, takes)
+		for _, t := range takes {
+			if t.err != nil {
+				t.err = d.store.failure(context.Background(), "take", t.err)
+			}
+		}
+		cancel()
+
+		d.mu.Lock()
+		d.forming++ // callers that are told now and ask again at once shall find somebody who forms
+		for _, w := range batch {
+			for i := range w.items {
+				d.free(w.items[i].key)
+			}
+		}
+		d.mu.Unlock()
+		d.deliver(batch)
+	}
+}
+
+// linger lets those run who are about to ask, as long as more of them come: they were told together, and shall leave
+// together. It takes no time that a processor is not put to use in.
+func (d *dispatcher) linger() {
+	const most = 4
+	last := -1
+	for range most {
+		d.mu.Lock()
+		n := d.queued
+		d.mu.Unlock()
+		if n == last || n >= maxTakes {
+			return
+		}
+		last = n
+		runtime.Gosched()
+	}
+}
+
+// form takes a batch off the ready ones: all whose buckets are not in another batch, as many as one script may decide.
+// Late are those that have waited for too long to be sent.
+func (d *dispatcher) form() (batch, late []*waiter) {
+	d.batch++
+	now := time.Now()
+	keys, slow := 0, 0
+	rest := d.ready[:0]
+	for i, w := range d.ready {
+		if len(batch) >= maxTakes || keys >= maxKeys || slow >= maxSlow {
+			rest = append(rest, d.ready[i:]...)
+			break
+		}
+		switch {
+		case w.gone:
+			d.queued--
+		case now.Sub(w.since) >= d.store.cfg.Timeout:
+			d.queued--
+			w.err = d.store.failure(context.Background(), "take", context.DeadlineExceeded)
+			late = append(late, w)
+		case d.behindOther(w, d.batch):
+		default:
+			d.queued--
+			for i := range w.items {
+				if w.items[i].key != "" && d.busy[w.items[i].key] == nil {
+					d.claim(w.items[i].key)
+					keys++
+				}
+			}
+			if !w.quick {
+				slow++
+			}
+			batch = append(batch, w)
+		}
+	}
+	clear(d.ready[len(rest):])
+	d.ready = rest
+	return batch, late
+}
+
+func (d *dispatcher) deliver(ws []*waiter) {
+	for _, w := range ws {
+		w.done <- struct{}{}
+	}
+}

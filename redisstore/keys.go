@@ -1,0 +1,50 @@
+package redisstore
+
+import (
+	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/key"
+)
+
+// tags is how many different tags there are: as many as a cluster has slots.
+const tags = 1 << 14
+
+// tag returns the part of a bucket's key that decides its slot: a hash, so that it is short and tells nothing.
+func (s *Store) tag(c *tidegate.Charge) uint32 {
+	slot := c.Key
+	if s.cfg.Slot != nil {
+		slot = s.cfg.Slot(c)
+	}
+	if s.cfg.KeySecret != nil {
+		slot = string(key.AppendSecret(nil, s.cfg.KeySecret, "slot", slot))
+	}
+	h := uint32(2166136261) // FNV-1a, without the allocation of hash/fnv
+	for i := range len(slot) {
+		h = (h ^ uint32(slot[i])) * 16777619
+	}
+	return (h ^ h>>16) % tags
+}
+
+// appendPrefix appends the part of a key that comes before the bucket's name: "tidegate:{1f3a}".
+func (s *Store) appendPrefix(b []byte, tag uint32) []byte {
+	const hex = "0123456789abcdef"
+	b = append(append(b, s.cfg.Prefix...), '{')
+	for shift := 12; shift >= 0; shift -= 4 {
+		b = append(b, hex[tag>>shift&15])
+	}
+	return append(b, '}')
+}
+
+// bucketKey returns the key of a charge's bucket.
+func (s *Store) bucketKey(c *tidegate.Charge, tag uint32) string {
+	var space [256]byte
+	b := s.appendPrefix(space[:0], tag)
+	if s.cfg.KeySecret != nil {
+		return string(key.AppendSecret(b, s.cfg.KeySecret, c.Rule, c.Key))
+	}
+	return string(key.AppendBucket(b, c.Rule, c.Key))
+}
+
+// recordKey returns the key of what a reservation charged in a slot.
+func (s *Store) recordKey(tag uint32, id string) string {
+	return string(append(append(s.appendPrefix(nil, tag), "%!"...), id...))
+}

@@ -1,0 +1,68 @@
+package redisstore
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/algo"
+)
+
+// compiled is a limit of one version as the scripts are told of it.
+type compiled struct {
+	source  *tidegate.Limit // the pointer that it was asked by, which is compared before the value
+	version int64
+	params  *algo.Params
+	tail    string // how the states that it writes end; empty for what the run script leaves to take
+
+	cost, gain, size, tick int64 // of a plain bucket
+
+	// misses is how many more takes go past the run script, which has found buckets that it leaves alone: while
+	// replicas disagree about the limit.
+	misses atomic.Int32
+}
+
+// limits compiles limits, each once.
+type limits struct {
+	last atomic.Pointer[compiled]
+	mu   sync.RWMutex
+	all  map[limitID]*compiled
+}
+
+type limitID struct {
+	limit   tidegate.Limit
+	version int64
+}
+
+// maxLimits bounds the cache for a program that makes up limits all day; it starts anew beyond.
+const maxLimits = 10_000
+
+func (ls *limits) of(c *tidegate.Charge) (*compiled, error) {
+	if l := ls.last.Load(); l != nil && l.source == c.Limit && l.version == c.Version {
+		return l, nil
+	}
+	id := limitID{*c.Limit, c.Version}
+	ls.mu.RLock()
+	l := ls.all[id]
+	ls.mu.RUnlock()
+	if l == nil {
+		p, err := algo.Compile(*c.Limit)
+		if err != nil {
+			return nil, err
+		}
+		l = &compiled{source: c.Limit, version: c.Version, params: p}
+		if cost, gain, size, tick, ok := p.Plain(); ok {
+			l.cost, l.gain, l.size, l.tick = cost, gain, size, tick
+			l.tail = "|" + strconv.FormatInt(c.Version, 10) + "|" + p.Spec
+		}
+		ls.mu.Lock()
+		if len(ls.all) >= maxLimits || ls.all == nil {
+			ls.all = map[limitID]*compiled{}
+		}
+		ls.all[id] = l
+		ls.mu.Unlock()
+	}
+	ls.last.Store(l)
+	return l, nil
+}
