@@ -45,7 +45,11 @@ lint: ## Run go vet, gofmt, go mod tidy and golangci-lint over every module
 	scripts/lint.sh
 
 .PHONY: bench
-bench: ## Run the benchmarks named by BENCH, with allocations
+bench: deps ## Measure beside peers in one run, and print ratios
+	go run ./bench
+
+.PHONY: bench-go
+bench-go: ## Run the Go benchmarks named by BENCH, with allocations
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count=$(COUNT) $(PKG)
 
 .PHONY: tidy

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/memstore"
+	"github.com/tidegate-go/tidegate/redisstore"
+	"golang.org/x/time/rate"
+)
+
+// The limit that refuses nothing, and the one that refuses everything but the first.
+var (
+	ample  = tidegate.Limit{Rate: 10_000_000, Per: time.Second, Burst: 1_000_000}
+	scarce = tidegate.Limit{Rate: 1, Per: time.Hour, Burst: 1}
+)
+
+var errRefused = errors.New("refused, where nothing should be")
+
+func workloads(addr string) []workload {
+	var ws []workload
+	for _, w := range []struct{ callers, keys int }{{1, 1}, {64, 1}, {256, 1}, {64, 10_000}, {256, 10_000}} {
+		ws = append(ws, workload{
+			name:       fmt.Sprintf("%d callers, %d keys, strict", w.callers, w.keys),
+			callers:    w.callers,
+			contenders: []contender{tidegateRedis(addr, ample, w.keys, false), redisRate(addr, redis_rate.PerSecond(10_000_000), w.keys, 1)},
+		})
+	}
+	return append(ws,
+		workload{
+			name: "1 caller, a refused key", callers: 1,
+			contenders: []contender{tidegateRedis(addr, scarce, 1, true), redisRate(addr, redis_rate.PerHour(1), 1, 1)},
+		},
+		workload{
+			name: "64 callers, user and tenant and global at once", callers: 64,
+			contenders: []contender{threeLimits(addr), redisRate(addr, redis_rate.PerSecond(10_000_000), 1000, 3)},
+		},
+		workload{name: "memory, one limiter", callers: 1, contenders: []contender{memory(1), xRate()}},
+		workload{name: "memory, one limiter, a caller a core", callers: 2, contenders: []contender{memory(1), xRate()}},
+		workload{name: "memory, 1M keys zipf", callers: 1, contenders: []contender{memory(1_000_000), xRateMap(1_000_000)}},
+		workload{name: "memory, 1M keys zipf, a caller a core", callers: 2, contenders: []contender{memory(1_000_000), xRateMap(1_000_000)}},
+	)
+}
+
+// keysOf names keys of 16 bytes.
+func keysOf(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("user:%011d", i)
+	}
+	return keys
+}
+
+// spread picks keys evenly, the same ones for every contender.
+func spread(caller, n, keys int) int {
+	h := uint64(caller)<<32 + uint64(n)
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return int((h ^ h>>31) % uint64(keys))
+}
+
+func tidegateRedis(addr string, limit tidegate.Limit, keys int, refused bool) contender {
+	return contender{"tidegate", func(context.Context) (func(context.Context, int, int) error, func(), error) {
+		s, err := redisstore.Open("redis://"+addr, &redisstore.Config{Timeout: 10 * time.Second})
+		if err != nil {
+			return nil, nil, err
+		}
+		l, err := tidegate.New(s, limit, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		names := keysOf(keys)
+		return func(ctx context.Context, caller, n int) error {
+			d, err := l.Allow(ctx, names[spread(caller, n, keys)])
+			if err == nil && !d.Allowed && !refused {
+				err = errRefused
+			}
+			return err
+		}, func() { _ = s.Close() }, nil
+	}}
+}
+
+// redisRate makes so many calls for a decision, one for each of its limits.
+func redisRate(addr string, limit redis_rate.Limit, keys, limits int) contender {
+	return contender{"redis_rate", func(context.Context) (func(context.Context, int, int) error, func(), error) {
+		client := redis.NewClient(&redis.Options{Addr: addr})
+		l := redis_rate.NewLimiter(client)
+		names := keysOf(keys)
+		return func(ctx context.Context, caller, n int) error {
+			for i := range limits {
+				name := names[spread(caller, n, keys)]
+				if i > 0 {
+					name = names[i]
+				}
+				if _, err := l.Allow(ctx, name, limit); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, func() { _ = client.Close() }, nil
+	}}
+}
+
+func threeLimits(addr string) contender {
+	return contender{"tidegate", func(context.Context) (func(context.Context, int, int) error, func(), error) {
+		s, err := redisstore.Open("redis://"+addr, &redisstore.Config{Timeout: 10 * time.Second})
+		if err != nil {
+			return nil, nil, err
+		}
+		names := keysOf(1000)
+		limit := ample
+		return func(ctx context.Context, caller, n int) error {
+			charges := []tidegate.Charge{
+				{Rule: "user", Key: names[spread(caller, n, len(names))], Limit: &limit, Cost: 1},
+				{Rule: "tenant", Key: names[1], Limit: &limit, Cost: 1},
+				{Rule: "global", Limit: &limit, Cost: 1},
+			}
+			ds, err := s.Take(ctx, charges, make([]tidegate.Decision, 0, 3))
+			if err == nil && !tidegate.Combine(charges, ds).Allowed {
+				err = errRefused
+			}
+			return err
+		}, func() { _ = s.Close() }, nil
+	}}
+}
+
+// zipfians are lists of keys to ask for, made beforehand so that no time is spent on drawing them.
+var zipfians = sync.OnceValue(func() [][]uint32 {
+	lists := make([][]uint32, 2)
+	for i := range lists {
+		z := rand.NewZipf(rand.New(rand.NewPCG(uint64(i), 1)), 1.1, 1, 1_000_000-1)
+		lists[i] = make([]uint32, 1<<20)
+		for j := range lists[i] {
+			lists[i][j] = uint32(z.Uint64())
+		}
+	}
+	return lists
+})
+
+func memory(keys int) contender {
+	return contender{"tidegate", func(context.Context) (func(context.Context, int, int) error, func(), error) {
+		s := memstore.New(&memstore.Config{MaxKeys: 2_000_000})
+		l, err := tidegate.New(s, ample, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		done := func() { _ = s.Close() }
+		if keys == 1 {
+			return func(ctx context.Context, _, _ int) error {
+				_, err := l.Allow(ctx, "k")
+				return err
+			}, done, nil
+		}
+		names, lists := keysOf(keys), zipfians()
+		return func(ctx context.Context, caller, n int) error {
+			_, err := l.Allow(ctx, names[lists[caller][n%len(lists[caller])]])
+			return err
+		}, done, nil
+	}}
+}
+
+func xRate() contender {
+	return contender{"x/time/rate", func(context.Context) (func(context.Context, int, int) error, func(), error) {
+		l := rate.NewLimiter(10_000_000, 1_000_000)
+		return func(context.Context, int, int) error {
+			l.Allow()
+			return nil
+		}, func() {}, nil
+	}}
+}
+
+// xRateMap is what one writes around x/time/rate: a map with a mutex.
+func xRateMap(keys int) contender {
+	return contender{"x/time/rate in a map", func(context.Context) (func(context.Context, int, int) error, func(), error) {
+		var mu sync.Mutex
+		m := map[string]*rate.Limiter{}
+		names, lists := keysOf(keys), zipfians()
+		return func(_ context.Context, caller, n int) error {
+			name := names[lists[caller][n%len(lists[caller])]]
+			mu.Lock()
+			l := m[name]
+			if l == nil {
+				l = rate.NewLimiter(10_000_000, 1_000_000)
+				m[name] = l
+			}
+			mu.Unlock()
+			l.Allow()
+			return nil
+		}, func() {}, nil
+	}}
+}
