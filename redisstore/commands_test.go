@@ -172,6 +172,14 @@ func wantCommands(t *testing.T, srv *redistest.Server, used map[string]int) {
 			t.Errorf("%s is not in the list", name)
 		}
 	}
+	// What the server does not know or allow is not counted above. WRONGTYPE is how a script finds out about another kind.
+	errs, _ := command(t, srv, "INFO", "errorstats").(string)
+	for line := range strings.Lines(errs) {
+		name, _, ok := strings.Cut(strings.TrimPrefix(line, "errorstat_"), ":")
+		if ok && name != "NOSCRIPT" && name != "WRONGTYPE" {
+			t.Errorf("the server has answered %s", strings.TrimSpace(line))
+		}
+	}
 	for _, category := range []string{"blocking", "admin"} {
 		list, _ := command(t, srv, "ACL", "CAT", category).([]any)
 		for _, bad := range list {

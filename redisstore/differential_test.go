@@ -324,6 +324,7 @@ func (p *pair) differ(ops []operation) (at int, goes, lua string) {
 
 // reduce drops operations as long as the rest still differs.
 func reduce(tb testing.TB, url string, ops []operation) []operation {
+	tb.Helper()
 	tries := 0
 	differs := func(ops []operation) bool {
 		tries++

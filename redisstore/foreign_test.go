@@ -176,7 +176,8 @@ func TestGarbledState(t *testing.T) {
 		mustTake(t, s, c)
 		key := onlyKey(t, srv)
 		for _, text := range []string{
-			"0||", "0|b|1 2", "0|z 1 2|3", "0|b 1 2 3 4 5 6|", "0|b 1 1 10 0 100 0 1|x", "0|f 1 2|x", "0|f 10 x|1 2 3", "0|w 1 2 3 4|", "1|l 10 20|", "2|p 1|2",
+			"||", "1 2|0|", "1 2|0|b", "1 2|0|b 1 2 3 4 5 6", "|0|b 1 1 10 0 100 0 1", "x|0|b 1 1 10 0 100 0 1", "1 2|0|z 1 2", "x|0|f 1 2", "1 2 3|0|f 10 x",
+			"|0|w 1 2 3 4", "1 2|1|l 10 20", "1 2|2|p 1 2", "1 2|0|b 1 1 10 0 100 0 1|", "0|b|1 2",
 		} {
 			command(t, srv, "SET", key, text)
 			_, err := s.Take(context.Background(), []tidegate.Charge{other, c}, nil)

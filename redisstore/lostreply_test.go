@@ -190,6 +190,68 @@ func TestLostReplyOfTheOthers(t *testing.T) {
 	}
 }
 
+// TestLostReplyOfABatch: when the reply to many takes that left together is lost, each of their callers is told so, and
+// each was charged once.
+func TestLostReplyOfABatch(t *testing.T) {
+	const callers = 50
+	srv := redistest.Start(t)
+	p := newProxy(t, srv)
+	s := openStore(t, p.url(), &Config{PoolSize: 1, Timeout: 30 * time.Second})
+	direct := openStore(t, srv.URL(), nil)
+	for name, limit := range map[string]string{"plain buckets": "1000/1000h", "windows": "1000/9000h fixed-window"} {
+		t.Run(name, func(t *testing.T) {
+			c := newCharge(t, "batch", name, limit, 1)
+			mustTake(t, s, c)
+			held, release := make(chan struct{}), make(chan struct{})
+			var replies atomic.Int64
+			set(&p.onReply, func() verdict {
+				switch replies.Add(1) {
+				case 1: // while it is held, the others gather behind it
+					close(held)
+					<-release
+				case 2:
+					return cut
+				}
+				return pass
+			})
+			var allowed, lost, there atomic.Int64
+			var wg sync.WaitGroup
+			take := func() {
+				there.Add(1)
+				ds, err := s.Take(context.Background(), []tidegate.Charge{c}, nil)
+				switch {
+				case err == nil && ds[0].Allowed:
+					allowed.Add(1)
+				case errors.Is(err, tidegate.ErrStore):
+					lost.Add(1)
+				default:
+					t.Errorf("%+v, %v", ds, err)
+				}
+			}
+			wg.Go(take)
+			<-held
+			for range callers - 1 {
+				wg.Go(take)
+			}
+			eventually(t, 10*time.Second, "all callers are there", func() error {
+				if n := there.Load(); n < callers {
+					return fmt.Errorf("%d of %d", n, callers)
+				}
+				return nil
+			})
+			close(release)
+			wg.Wait()
+			set(&p.onReply, nil)
+			if lost.Load() == 0 || allowed.Load() == 0 || lost.Load()+allowed.Load() != callers {
+				t.Errorf("%d were allowed, and %d lost their reply", allowed.Load(), lost.Load())
+			}
+			if n := remaining(t, direct, c); n != 1000-1-callers {
+				t.Errorf("%d takes, of which %d lost their reply, charged %d", callers, lost.Load(), 1000-1-n)
+			}
+		})
+	}
+}
+
 // three returns charges of one take, of three limits of one key.
 func three(t *testing.T, key string, limit string) []tidegate.Charge {
 	t.Helper()

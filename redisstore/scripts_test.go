@@ -12,7 +12,7 @@ import (
 // namedScripts returns every script that is sent to a server.
 func namedScripts(injected bool) map[string]*script {
 	s := newScripts(injected)
-	named := map[string]*script{}
+	named := map[string]*script{"run": s.run}
 	for name, set := range map[string]scriptSet{"take": s.take, "settle": s.settle, "permit": s.permit} {
 		named[name+" for buckets"], named[name] = set.buckets, set.all
 	}

@@ -28,6 +28,7 @@ type acrossSlots struct {
 // takes checks takes whose buckets are in three slots of three nodes, in every order of their charges.
 func (a *acrossSlots) takes(t *testing.T) {
 	s, ps := a.store, a.places
+	limits := [4]string{"10/1000h", "10/9000h sliding-log", "10/9000h fixed-window", "10/9000h sliding-window"}
 	for i, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}, {2, 0, 3, 1}, {0, 2, 1, 3}, {1, 0, 3, 2}} {
 		for what, v := range map[string]struct {
 			spent   []int64 // of 10, before
@@ -48,7 +49,7 @@ func (a *acrossSlots) takes(t *testing.T) {
 				var base []tidegate.Charge
 				for j := range 4 {
 					// Two of the four are limits of one key.
-					c := newCharge(t, rule+strconv.Itoa(j), ps[min(j, 2)].key, [...]string{"10/1000h", "10/9000h fixed-window"}[j%2], v.spent[j])
+					c := newCharge(t, rule+strconv.Itoa(j), ps[min(j, 2)].key, limits[(i+j)%4], v.spent[j])
 					if c.Cost > 0 {
 						mustTake(t, s, c)
 					}
@@ -85,8 +86,8 @@ func (a *acrossSlots) random(t *testing.T) {
 	defer mem.Close()
 	ctx := context.Background()
 	limits := []string{
-		"20/1000h", "20/9000h fixed-window", "20/9000h sliding-window", "20/1000h leaky-bucket queue 19", "20/9000h sliding-log",
-		"20 concurrent", "none", "unlimited",
+		"8/1000h", "8/9000h fixed-window", "8/9000h sliding-window", "8/1000h leaky-bucket queue 7", "8/9000h sliding-log",
+		"8 concurrent", "none", "unlimited",
 	}
 	charge := func(id string) tidegate.Charge {
 		n := r.IntN(16)

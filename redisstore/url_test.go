@@ -250,6 +250,7 @@ func TestBadConfig(t *testing.T) {
 		"prefix with a space":         {Prefix: "a b:"},
 		"prefix with braces":          {Prefix: "{a}:"},
 		"prefix with a brace":         {Prefix: "a}"},
+		"prefix that opens a brace":   {Prefix: "a{"},
 		"prefix with a line end":      {Prefix: "a\n"},
 		"prefix with a DEL":           {Prefix: "a\x7f"},
 		"prefix with a hidden letter": {Prefix: "a\u200b"},
