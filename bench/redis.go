@@ -33,7 +33,9 @@ func startRedis(ctx context.Context) (*server, error) {
 	_, port, _ := net.SplitHostPort(addr)
 	var log bytes.Buffer
 	s := &server{addr: addr}
-	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no") //nolint:gosec // the port is a number
+	//nolint:gosec // the port is a number
+	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), "redis-server", "--port", port, "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no")
 	s.cmd.Stdout, s.cmd.Stderr = &log, &log
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%w: install redis-server, or run make deps", err)
