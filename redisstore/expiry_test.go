@@ -265,6 +265,34 @@ func TestPeekWritesNothing(t *testing.T) {
 	}
 }
 
+// TestDenialWritesNothing: what is refused, and a peek, leave a bucket as they found it.
+func TestDenialWritesNothing(t *testing.T) {
+	srv := redistest.Start(t)
+	s := openStore(t, srv.URL(), nil)
+	for _, k := range kinds {
+		if k.cold() {
+			continue
+		}
+		c := newCharge(t, "denial", k.name, k.limit, 10)
+		mustTake(t, s, c)
+		key := onlyKey(t, srv)
+		before := command(t, srv, "DUMP", key)
+		c.Cost = 1
+		if c.ID != "" {
+			c.ID += "-2"
+		}
+		for _, charges := range [][]tidegate.Charge{{c}, {peekOf(c)}, {c, newCharge(t, "another", k.name, k.limit, 0)}} {
+			if d := mustTake(t, s, charges...)[0]; d.Allowed {
+				t.Errorf("%s: %+v", k.name, d)
+			}
+			if after := command(t, srv, "DUMP", key); after != before {
+				t.Errorf("%s: it was changed from %q to %q", k.name, before, after)
+			}
+		}
+		command(t, srv, "FLUSHALL")
+	}
+}
+
 // TestLostExpiryHeals: a key whose expiry somebody removed neither locks anybody out nor stays (RB-095).
 func TestLostExpiryHeals(t *testing.T) {
 	srv := redistest.Start(t)
