@@ -57,10 +57,14 @@ func (ls *limits) of(c *tidegate.Charge) (*compiled, error) {
 			l.tail = "|" + strconv.FormatInt(c.Version, 10) + "|" + p.Spec
 		}
 		ls.mu.Lock()
-		if len(ls.all) >= maxLimits || ls.all == nil {
-			ls.all = map[limitID]*compiled{}
+		if have := ls.all[id]; have != nil { // compiled by another caller meanwhile: takes of one limit are to be alike
+			l = have
+		} else {
+			if len(ls.all) >= maxLimits || ls.all == nil {
+				ls.all = map[limitID]*compiled{}
+			}
+			ls.all[id] = l
 		}
-		ls.all[id] = l
 		ls.mu.Unlock()
 	}
 	ls.last.Store(l)

@@ -140,10 +140,14 @@ kinds.p = (function()
       end
       i = i + 1
     end
+    if #ids == 0 then
+      return false
+    end
+    call('ZREMRANGEBYSCORE', s.key, '0', num(now + s.a)) -- as a charge does
     for _, member in ipairs(ids) do
       call('ZADD', s.key, num(now + s.a + p.width), member)
     end
-    return #ids > 0
+    return true
   end
 
   function k.release(_, s, id)
