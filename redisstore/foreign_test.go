@@ -33,9 +33,6 @@ func TestForeignValue(t *testing.T) {
 			"hash":   {"HSET", "", "a", "b"},
 			"stream": {"XADD", "", "*", "a", "b"},
 		} {
-			if k.name == "permits" && name == "zset" {
-				continue // which the permits take for their own, without a header: scripts/state.lua, header
-			}
 			t.Run(k.name+"/"+name, func(t *testing.T) {
 				command(t, srv, "FLUSHALL")
 				mustTake(t, s, reserved)

@@ -54,7 +54,12 @@ func (s *Store) Take(ctx context.Context, charges []tidegate.Charge, dst []tideg
 		}
 		err = s.batches.take(ctx, items, dst[n:])
 	default:
-		err = s.takeSplit(ctx, items, s.groups(items), dst[n:])
+		bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+		err = s.takeSplit(bounded, items, s.groups(items), dst[n:])
+		cancel()
+		if err != nil {
+			err = s.failure(ctx, "take", err)
+		}
 	}
 	s.forget(items, dst[n:])
 	if err != nil {

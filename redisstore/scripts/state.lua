@@ -7,10 +7,13 @@ local function parse(text)
   local p = parsed[text]
   if not p then
     local kind = kinds[string.sub(text, 1, 1)]
-    if not kind then
+    if not kind and not kinds.w then
       error({ask = '!'})
     end
-    p = kind.parse(text)
+    p = kind and kind.parse(text)
+    if not p or not p.capacity then
+      error({fail = 'WRONGTYPE the key holds something else than a bucket'})
+    end
     parsed[text] = p
   end
   return p
@@ -23,6 +26,9 @@ local function header(key, kind)
     local raw = pcall_('ZRANGEBYSCORE', key, '-1', '-1')
     if raw.err then
       return raw
+    end
+    if not raw[1] and call('ZCARD', key) > 0 then
+      return '' -- somebody else's
     end
     return raw[1] and string.sub(raw[1], 2) or false
   end

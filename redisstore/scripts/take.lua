@@ -92,7 +92,7 @@ local function one(t)
   return text
 end
 
-local UNLIMITED, NONE = '1 -1 -1 0 0 0', '0 0 0 -1 -1 0'
+local UNLIMITED, NONE, GIVEN = '1 -1 -1 0 0 0', '0 0 0 -1 -1 0', '1 0 0 0 -1 0' -- GIVEN: a refund, which never fails
 
 local function many(t)
   local works, found = {}, {}
@@ -100,8 +100,8 @@ local function many(t)
   for i, c in ipairs(t) do
     local asked = specs[c.spec]
     if c.key == 0 then
-      c.fixed = asked.text == 'u' and UNLIMITED or NONE
-      refused = refused or asked.text == 'n' and not c.shadow
+      c.fixed = asked.text == 'u' and UNLIMITED or c.cost < 0 and GIVEN or NONE
+      refused = refused or c.fixed == NONE and not c.shadow
     else
       local w = found[c.key]
       if not w then
