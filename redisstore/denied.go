@@ -29,6 +29,7 @@ type denied struct {
 	seed   maphash.Seed
 	start  time.Time
 	forgot atomic.Int64 // how often anything was, so that an answer on its way is not remembered after
+	live   atomic.Int64 // refusals that are remembered
 	shards [deniedShards]deniedShard
 }
 
@@ -83,7 +84,7 @@ func (d *denied) refuse(it *item, now int64) (tidegate.Decision, bool) {
 		return tidegate.Decision{}, false
 	}
 	if now >= r.passes || now < r.told {
-		delete(sh.keys, it.key)
+		d.delete(sh, it.key)
 		return tidegate.Decision{}, false
 	}
 	if it.limit.tail == "" {
@@ -135,28 +136,44 @@ func (d *denied) note(it *item, r refusal, retry time.Duration, forgot int64) {
 	if sh.keys == nil {
 		sh.keys = map[string]refusal{}
 	}
-	if _, ok := sh.keys[it.key]; !ok && len(sh.keys) >= deniedKeys {
-		for key := range sh.keys { // any: it is only asked for once more
-			delete(sh.keys, key)
-			break
+	if _, ok := sh.keys[it.key]; !ok {
+		if len(sh.keys) >= deniedKeys {
+			for key := range sh.keys { // any: it is only asked for once more
+				d.delete(sh, key)
+				break
+			}
 		}
+		d.live.Add(1)
 	}
 	sh.keys[it.key] = r
 }
 
-// charged forgets a bucket of which more is in use than the server said, so that when to try again is asked anew.
-func (d *denied) charged(key string) {
+// empty reports whether nothing is remembered.
+func (d *denied) empty() bool { return d.live.Load() == 0 }
+
+// drop forgets a bucket that is not as the server said any more, so that it is asked anew.
+func (d *denied) drop(key string) {
+	if d.empty() {
+		return
+	}
 	sh := d.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	delete(sh.keys, key)
+	d.delete(sh, key)
+}
+
+func (d *denied) delete(sh *deniedShard, key string) {
+	if _, ok := sh.keys[key]; ok {
+		delete(sh.keys, key)
+		d.live.Add(-1)
+	}
 }
 
 // forget forgets a bucket that may have room now, and keeps what is on its way from being remembered.
 func (d *denied) forget(key string) {
 	d.forgot.Add(1)
-	sh := d.shard(key)
+	sh := d.shard(key) // even if nothing is remembered yet: somebody may be about to
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	delete(sh.keys, key)
+	d.delete(sh, key)
 }

@@ -157,3 +157,33 @@ func TestDeniedCacheIsBounded(t *testing.T) {
 		t.Errorf("%d refusals are kept, at most %d may be", n, deniedShards*deniedKeys)
 	}
 }
+
+// A server whose clock stepped back takes a bucket's time back when it is asked of it; what it said before is then off.
+func TestDeniedCacheIsDroppedByALaterAnswer(t *testing.T) {
+	srv := redistest.Start(t)
+	s, now, _ := deniedStore(t, srv.URL())
+	c := []tidegate.Charge{{Rule: "r", Key: "k", Limit: parseLimit(t, "10/day burst 1"), Cost: 1}}
+	reserve := []tidegate.Charge{c[0]}
+	reserve[0].ID, reserve[0].MaxWait = "id", time.Second // is not for the cache
+	take := func(at int64, charges []tidegate.Charge) tidegate.Decision {
+		t.Helper()
+		*now = base + at
+		ds, err := s.Take(context.Background(), charges, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ds[0]
+	}
+	take(1_000_000, c)
+	told := take(1_000_000, c)
+	if told.Allowed || told.Source != tidegate.SourceStore {
+		t.Fatalf("%+v: want it refused by the store", told)
+	}
+	if d := take(100_000, reserve); d.Allowed {
+		t.Fatalf("%+v: want it refused", d)
+	}
+	const passed = 1_000_500 - 100_000 // since the bucket's time was taken back
+	if d := take(1_000_500, c); d.RetryAfter != told.RetryAfter-passed*time.Microsecond {
+		t.Errorf("%+v: want to be told to wait for %v", d, told.RetryAfter-passed*time.Microsecond)
+	}
+}

@@ -258,7 +258,6 @@ func newPair(tb testing.TB, url string, prefix string) *pair {
 	p.goes = memstore.New(&memstore.Config{Now: func() time.Time { return time.UnixMicro(p.now) }, SweepEvery: -1})
 	s, err := Open(url, &Config{
 		Prefix: prefix, Timeout: time.Minute,
-		NoDeniedCache: true, // its RetryAfter is of before a server clock's step back; denied_test.go holds the rest
 		// A caller whose clock is far off is asked again for the boundaries of calendars.
 		Now: func() time.Time { return time.UnixMicro(p.now).Add(-50 * time.Hour) },
 	})

@@ -41,17 +41,18 @@ func (s *Store) Take(ctx context.Context, charges []tidegate.Charge, dst []tideg
 	for range charges {
 		dst = append(dst, tidegate.Decision{})
 	}
+	if !s.cfg.NoDeniedCache && cacheable(items) {
+		if d, ok := s.denied.refuse(&items[0], s.clock()); ok {
+			dst[n] = d
+			return dst, nil
+		}
+	}
+	s.outdate(items)
 	var err error
 	switch keyed, together := s.slots(items); {
 	case keyed == 0:
 		takeStateless(items, dst[n:])
 	case together:
-		if !s.cfg.NoDeniedCache && cacheable(items) {
-			if d, ok := s.denied.refuse(&items[0], s.clock()); ok {
-				dst[n] = d
-				return dst, nil
-			}
-		}
 		err = s.batches.take(ctx, items, dst[n:])
 	default:
 		bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
@@ -68,6 +69,19 @@ func (s *Store) Take(ctx context.Context, charges []tidegate.Charge, dst []tideg
 	return dst, nil
 }
 
+// outdate drops what the server said of buckets that it is about to be asked to charge: it may find its clock set back,
+// and then takes their time back too.
+func (s *Store) outdate(items []item) {
+	if s.cfg.NoDeniedCache || s.denied.empty() {
+		return
+	}
+	for i := range items {
+		if items[i].key != "" && items[i].charge.Cost > 0 {
+			s.denied.drop(items[i].key)
+		}
+	}
+}
+
 // forget keeps the denied cache from refusing what a refund has made room for, and from telling of a bucket what it was
 // before it was charged.
 func (s *Store) forget(items []item, decisions []tidegate.Decision) {
@@ -80,7 +94,7 @@ func (s *Store) forget(items []item, decisions []tidegate.Decision) {
 		case cost < 0:
 			s.denied.forget(items[i].key)
 		case cost > 0 && decisions[i].Allowed:
-			s.denied.charged(items[i].key)
+			s.denied.drop(items[i].key)
 		}
 	}
 }
