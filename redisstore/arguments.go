@@ -56,9 +56,12 @@ func (a *arguments) specIndex(l *compiled) int {
 	return len(a.specs)
 }
 
-// leading are the first arguments of every script but run: see state.lua.
-func (a *arguments) leading(now int64) []any {
-	args := make([]any, 0, 1+3*len(a.specs)+16)
+// command begins the command of every script but run, up to the specs: see state.lua.
+func (a *arguments) command(now int64, rest int) []any {
+	args := scriptCall(len(a.keys), scriptArgs+len(a.keys)+1+3*len(a.specs)+rest+1)
+	for _, k := range a.keys {
+		args = append(args, k)
+	}
 	args = append(args, len(a.specs))
 	for _, l := range a.specs {
 		bounds := ""
@@ -98,7 +101,7 @@ func (s *Store) ask(ctx context.Context, set scriptSet, all bool, a *arguments, 
 		if all {
 			sc = set.all
 		}
-		reply, err := s.run(ctx, sc, a.keys, s.timed(append(a.leading(s.cfg.Now().UnixMicro()), rest...)))
+		reply, err := s.run(ctx, sc, s.timed(append(a.command(s.cfg.Now().UnixMicro(), len(rest)), rest...)))
 		if err != nil {
 			return nil, err
 		}

@@ -79,6 +79,8 @@ type dispatcher struct {
 type busyKey struct {
 	batch  uint64
 	behind []*waiter
+	run    run  // of its takes in the batch, as far as they are alike
+	mixed  bool // it has takes in the batch that cannot be in a run
 }
 
 // waiter is a take that is sent by another goroutine than its caller's. It shares no memory with the caller, who may leave.
@@ -98,7 +100,9 @@ func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegat
 		d.inFlight++
 		d.batch++
 		for i := range items {
-			d.claim(items[i].key)
+			if items[i].key != "" {
+				d.claim(items[i].key)
+			}
 		}
 		d.mu.Unlock()
 		return d.alone(ctx, items, decisions)
@@ -193,20 +197,21 @@ func (d *dispatcher) idle(items []item) bool {
 	return true
 }
 
-// claim notes that a bucket is in the latest batch.
-func (d *dispatcher) claim(key string) {
-	if key == "" || d.busy[key] != nil {
-		return
+// claim notes that a bucket is in the latest batch, and reports whether it was not before.
+func (d *dispatcher) claim(key string) (k *busyKey, added bool) {
+	if k = d.busy[key]; k != nil {
+		return k, false
 	}
 	if d.busy == nil {
 		d.busy = map[string]*busyKey{}
 	}
-	k := &busyKey{}
+	k = &busyKey{}
 	if n := len(d.spare); n > 0 {
 		k, d.spare = d.spare[n-1], d.spare[:n-1]
 	}
 	k.batch = d.batch
 	d.busy[key] = k
+	return k, true
 }
 
 // free notes that a bucket is no longer in flight, and makes ready what waited for it.
@@ -219,6 +224,8 @@ func (d *dispatcher) free(key string) {
 	d.ready = append(d.ready, k.behind...)
 	clear(k.behind)
 	k.behind = k.behind[:0]
+	clear(k.run.takes)
+	k.run, k.mixed = run{takes: k.run.takes[:0]}, false
 	if len(d.spare) < maxKeys {
 		d.spare = append(d.spare, k)
 	}
@@ -336,9 +343,17 @@ func (d *dispatcher) form() (batch, late []*waiter) {
 		default:
 			d.queued--
 			for i := range w.items {
-				if w.items[i].key != "" && d.busy[w.items[i].key] == nil {
-					d.claim(w.items[i].key)
+				if w.items[i].key == "" {
+					continue
+				}
+				k, added := d.claim(w.items[i].key)
+				if added {
 					keys++
+				}
+				if w.quick {
+					w.bucket = k
+				} else {
+					k.mixed = true
 				}
 			}
 			if !w.quick {

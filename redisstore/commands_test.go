@@ -34,6 +34,8 @@ var commandsUsed = map[string]string{
 	"del":     "1.0",
 	// Within scripts.
 	"get":              "1.0",
+	"mget":             "1.0",
+	"exists":           "1.0",
 	"set":              "6.2", // PXAT
 	"type":             "1.0",
 	"pexpireat":        "2.6",

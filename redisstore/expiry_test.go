@@ -14,6 +14,9 @@ import (
 	"github.com/tidegate-go/tidegate/internal/redistest"
 )
 
+// lingers is how much longer than it needs the key of a plain bucket may be kept: see head.lua.
+const lingers = 2 * time.Second
+
 // ttl returns how long the server keeps a key; what it keeps for ever fails the test.
 func ttl(t *testing.T, srv *redistest.Server, key string) time.Duration {
 	t.Helper()
@@ -77,7 +80,11 @@ func TestExpiryIsAsLongAsTheBucketNeeds(t *testing.T) {
 				if left < 0 && elapsed >= need {
 					return // it has left, as it should
 				}
-				if left < need-elapsed || left > need+2*time.Millisecond {
+				room := 2 * time.Millisecond
+				if c.Limit.Warmup == 0 && (c.Limit.Algorithm == tidegate.TokenBucket || c.Limit.Algorithm == tidegate.LeakyBucket) {
+					room += lingers
+				}
+				if left < need-elapsed || left > need+room {
 					t.Errorf("%s: kept for %v, but the bucket needs %v (%v ago)", what, left, need, elapsed)
 				}
 			}
@@ -189,7 +196,7 @@ func TestEmptiedDayStaysEmpty(t *testing.T) {
 	if d := mustTake(t, s, c)[0]; !d.Allowed || d.Remaining != 0 {
 		t.Fatalf("%+v", d)
 	}
-	if left := ttl(t, srv, onlyKey(t, srv)); left < 24*time.Hour-10*time.Second || left > 24*time.Hour+2*time.Millisecond {
+	if left := ttl(t, srv, onlyKey(t, srv)); left < 24*time.Hour-10*time.Second || left > 24*time.Hour+lingers+2*time.Millisecond {
 		t.Errorf("it is kept for %v, not a day", left)
 	}
 	c.Cost = 1
@@ -326,9 +333,17 @@ func TestLostExpiryHeals(t *testing.T) {
 			}
 			return nil
 		})
-		if left := ttl(t, srv, key); left > time.Second {
-			t.Errorf("%s: it is kept for %v", limit, left)
-		}
+		eventually(t, 10*time.Second, limit+" is not kept for ever", func() error {
+			if ms, _ := command(t, srv, "PTTL", key).(int64); ms != -1 && ms <= 1000+lingers.Milliseconds() {
+				return nil
+			}
+			if c.ID != "" {
+				return errors.New("it is")
+			}
+			c.Cost = 1
+			mustTake(t, s, c) // a plain bucket's is told anew by a take within another second
+			return errors.New("it is")
+		})
 		command(t, srv, "FLUSHALL")
 	}
 }

@@ -16,7 +16,7 @@ type compiled struct {
 	params  *algo.Params
 	tail    string // how the states that it writes end; empty for what the run script leaves to take
 
-	cost, gain, size, tick int64 // of a plain bucket
+	args []any // of a plain bucket, for the run script
 
 	// misses is how many more takes go past the run script, which has found buckets that it leaves alone: while
 	// replicas disagree about the limit.
@@ -53,8 +53,8 @@ func (ls *limits) of(c *tidegate.Charge) (*compiled, error) {
 		}
 		l = &compiled{source: c.Limit, version: c.Version, params: p}
 		if cost, gain, size, tick, ok := p.Plain(); ok {
-			l.cost, l.gain, l.size, l.tick = cost, gain, size, tick
 			l.tail = "|" + strconv.FormatInt(c.Version, 10) + "|" + p.Spec
+			l.args = []any{l.tail, cost, gain, size, tick}
 		}
 		ls.mu.Lock()
 		if have := ls.all[id]; have != nil { // compiled by another caller meanwhile: takes of one limit are to be alike

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tidegate-go/tidegate/internal/algo"
@@ -54,98 +55,73 @@ func fail(takes []*taking, err error) {
 
 // run is a number of takes of one plain bucket at one cost.
 type run struct {
-	limit *compiled
-	key   string
-	cost  int64
-	takes []*taking
+	limit   *compiled
+	key     string
+	cost    int64
+	takes   []*taking
+	unequal bool // the takes are of more than one cost or limit
 }
 
+// add adds a take, and reports whether it is the first.
+func (r *run) add(t *taking) (first bool) {
+	it := &t.items[0]
+	if first = len(r.takes) == 0; first {
+		r.limit, r.key, r.cost = it.limit, it.key, it.charge.Cost
+	}
+	r.unequal = r.unequal || r.limit != it.limit || r.cost != it.charge.Cost
+	r.takes = append(r.takes, t)
+	return first
+}
+
+// runsOf returns the runs that the takes come to, and the takes that are not in one.
 func runsOf(takes []*taking) (runs []*run, slow []*taking) {
-	if len(takes) == 1 {
-		if t := takes[0]; t.quick {
-			return []*run{{t.items[0].limit, t.items[0].key, t.items[0].charge.Cost, takes}}, nil
-		}
-		return nil, takes
-	}
-	byKey := make(map[string]*run, len(takes))
-	for _, t := range takes {
-		if !t.quick {
-			for i := range t.items {
-				byKey[t.items[i].key] = nil // nobody runs on a bucket that another kind of take is on
-			}
-		}
+	if len(takes) == 1 && takes[0].quick {
+		r := &run{}
+		r.add(takes[0])
+		return []*run{r}, nil
 	}
 	for _, t := range takes {
-		it := &t.items[0]
-		if !t.quick {
-			continue
-		}
-		r, ok := byKey[it.key]
-		switch {
-		case !ok:
-			r = &run{it.limit, it.key, it.charge.Cost, nil}
-			byKey[it.key] = r
-			runs = append(runs, r)
-		case r == nil:
-			continue
-		case r.cost != it.charge.Cost || r.limit != it.limit:
-			r.cost = 0 // unequal takes: not a run
-		}
-		r.takes = append(r.takes, t)
-	}
-	n := 0
-	for _, r := range runs {
-		if r.cost == 0 {
-			byKey[r.key] = nil
-		} else {
-			runs[n] = r
-			n++
+		if t.quick && !t.bucket.mixed && t.bucket.run.add(t) {
+			runs = append(runs, &t.bucket.run)
 		}
 	}
+	runs = slices.DeleteFunc(runs, func(r *run) bool { return r.unequal })
 	for _, t := range takes {
-		if !t.quick || byKey[t.items[0].key] == nil {
+		if !t.quick || t.bucket.mixed || t.bucket.run.unequal {
 			slow = append(slow, t)
 		}
 	}
-	return runs[:n], slow
+	return runs, slow
 }
 
 // decideRuns decides runs by the run script, which tells what was in use before, so that each take's decision is worked
 // out here, by the same algorithm. It returns the takes that the script left alone.
 func (s *Store) decideRuns(ctx context.Context, runs []*run) (left []*taking, err error) {
-	var a arguments
-	keys := make([]string, len(runs))
-	rest := make([]any, 0, 3*len(runs))
-	for i, r := range runs {
-		keys[i] = r.key
-		rest = append(rest, a.specIndex(r.limit), r.cost, len(r.takes))
-	}
-	args := make([]any, 0, 2+5*len(a.specs)+len(rest))
-	args = append(args, len(a.specs))
-	for _, l := range a.specs {
-		args = append(args, l.tail, l.cost, l.gain, l.size, l.tick)
-	}
 	sent, forgot := s.clock(), s.denied.forgot.Load()
-	reply, err := s.run(ctx, s.scripts.run, keys, s.timed(append(args, rest...)))
+	reply, err := s.run(ctx, s.scripts.run, s.timed(runCommand(runs)))
 	if err != nil {
 		return nil, err
 	}
 	text, _ := reply.(string)
-	fields := numbers{text}
+	fields := numbers{text: text}
 	now, ok := fields.next()
 	for _, r := range runs {
 		if !ok {
 			break
 		}
-		var used, n int64
 		if fields.skip('!') {
 			r.limit.misses.Store(misses)
 			left = append(left, r.takes...)
 			continue
 		}
-		used, _ = fields.next()
-		if n, ok = fields.next(); ok {
-			st, retry := r.tell(used, n, now)
+		var used int64
+		passed := int64(len(r.takes))
+		used, ok = fields.next()
+		if ok && fields.ended == ':' {
+			passed, ok = fields.next()
+		}
+		if ok {
+			st, retry := r.tell(used, passed, now)
 			if retry > 0 && !s.cfg.NoDeniedCache {
 				s.denied.note(&r.takes[0].items[0], refusal{at: now, sent: sent, told: s.clock(), state: st}, retry, forgot)
 			}
@@ -155,6 +131,50 @@ func (s *Store) decideRuns(ctx context.Context, runs []*run) (left []*taking, er
 		return nil, fmt.Errorf("the script answered %q", text)
 	}
 	return left, nil
+}
+
+// runCommand makes the command of the run script, and sorts the runs as it has their keys: those of one limit together.
+func runCommand(runs []*run) []any {
+	limits, single := 1, true
+	for i, r := range runs {
+		single = single && r.cost == 1 && len(r.takes) == 1
+		if i > 0 && r.limit != runs[i-1].limit {
+			limits++
+		}
+	}
+	if limits > 1 {
+		first := map[*compiled]int{}
+		for i, r := range runs {
+			if _, ok := first[r.limit]; !ok {
+				first[r.limit] = i
+			}
+		}
+		limits = len(first)
+		slices.SortStableFunc(runs, func(a, b *run) int { return first[a.limit] - first[b.limit] })
+	}
+	size := scriptArgs + len(runs) + 2 + 6*limits + 1
+	if !single {
+		size += 2 * len(runs)
+	}
+	args := scriptCall(len(runs), size)
+	for _, r := range runs {
+		args = append(args, r.key)
+	}
+	args = append(args, limits, boolean(single))
+	for i := 0; i < len(runs); {
+		n, l := 1, runs[i].limit
+		for i+n < len(runs) && runs[i+n].limit == l {
+			n++
+		}
+		args = append(append(args, l.args...), n)
+		i += n
+	}
+	if !single {
+		for _, r := range runs {
+			args = append(args, r.cost, len(r.takes))
+		}
+	}
+	return args
 }
 
 // tell gives each take of a run its decision, and returns the state after them and when a refused one can pass.
@@ -176,8 +196,11 @@ func (r *run) tell(used, passed, now int64) (st algo.State, retry time.Duration)
 	return st, retry
 }
 
-// numbers reads a text of numbers with a space between.
-type numbers struct{ text string }
+// numbers reads a text of numbers, each ended by a byte of its own.
+type numbers struct {
+	text  string
+	ended byte // what ended the last number
+}
 
 func (n *numbers) skip(c byte) bool {
 	if n.text == "" || n.text[0] != c {
@@ -193,6 +216,11 @@ func (n *numbers) next() (v int64, ok bool) {
 		v = v*10 + int64(n.text[i]-'0')
 	}
 	ok = i > 0 && i < 19
-	n.text = n.text[min(i+1, len(n.text)):]
+	n.ended = 0
+	if i < len(n.text) {
+		n.ended = n.text[i]
+		i++
+	}
+	n.text = n.text[i:]
 	return v, ok
 }

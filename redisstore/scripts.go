@@ -80,11 +80,19 @@ type once struct{ *redis.Cmd }
 // MOVED and ASK, by which a server says that it did not run the command.
 func (once) NoRetry() bool { return true }
 
-// run calls the script by its digest. A server that does not know it has not run it, so that it is sent whole then, by
-// one caller at a time: the others find it known.
-func (s *Store) run(ctx context.Context, sc *script, keys []string, args []any) (any, error) {
+// scriptArgs are the arguments of a command before the keys: see scriptCall.
+const scriptArgs = 3
+
+// scriptCall begins the command of a script of so many keys, to which keys and arguments are appended.
+func scriptCall(keys, size int) []any {
+	return append(make([]any, 0, size), nil, nil, keys)
+}
+
+// run calls the script by its digest, with the command that scriptCall began. A server that does not know it has not run
+// it, so that it is sent whole then, by one caller at a time: the others find it known.
+func (s *Store) run(ctx context.Context, sc *script, args []any) (any, error) {
 	before := sc.loads.Load()
-	reply, err := s.eval(ctx, "evalsha", sc.digest, keys, args)
+	reply, err := s.eval(ctx, "evalsha", sc.digest, args)
 	if err == nil || !redis.HasErrorPrefix(err, "NOSCRIPT") {
 		return reply, err
 	}
@@ -95,25 +103,21 @@ func (s *Store) run(ctx context.Context, sc *script, keys []string, args []any) 
 	}
 	defer func() { sc.loading <- struct{}{} }()
 	if sc.loads.Load() != before { // somebody sent it meanwhile, perhaps to another node
-		reply, err = s.eval(ctx, "evalsha", sc.digest, keys, args)
+		reply, err = s.eval(ctx, "evalsha", sc.digest, args)
 		if err == nil || !redis.HasErrorPrefix(err, "NOSCRIPT") {
 			return reply, err
 		}
 	}
-	reply, err = s.eval(ctx, "eval", sc.source, keys, args)
+	reply, err = s.eval(ctx, "eval", sc.source, args)
 	if err == nil {
 		sc.loads.Add(1)
 	}
 	return reply, err
 }
 
-func (s *Store) eval(ctx context.Context, verb, script string, keys []string, args []any) (any, error) {
-	all := make([]any, 0, 3+len(keys)+len(args))
-	all = append(all, verb, script, len(keys))
-	for _, k := range keys {
-		all = append(all, k)
-	}
-	cmd := once{redis.NewCmd(ctx, append(all, args...)...)}
+func (s *Store) eval(ctx context.Context, verb, script string, args []any) (any, error) {
+	args[0], args[1] = verb, script
+	cmd := once{redis.NewCmd(ctx, args...)}
 	_ = s.client.Process(ctx, cmd) // the command has the error too
 	return cmd.Result()
 }

@@ -177,8 +177,9 @@ func duration(us int64) time.Duration {
 // taking is a take as the take script is told of it.
 type taking struct {
 	items     []item
-	dry       bool // evaluated only
-	quick     bool // the run script may decide it
+	dry       bool     // evaluated only
+	quick     bool     // the run script may decide it
+	bucket    *busyKey // of a quick take, in a batch
 	hold      holding
 	decisions []tidegate.Decision
 	err       error

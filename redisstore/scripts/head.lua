@@ -17,6 +17,16 @@ local function at(us)
   return num(ceil(us / 1000))
 end
 
+-- The key of a plain bucket stays for a second or two longer than it is needed, in whole seconds, so that two states that
+-- are as good as none in the same second stay as long, and run need not say how long again. second returns that of a state which is as good as none at the
+-- microsecond us, and stay the millisecond at which the key may go.
+local function second(us)
+  return floor(us / 1000000)
+end
+local function stay(s)
+  return num(s * 1000 + 2000)
+end
+
 -- refill returns what of the units in use still is after so many ticks of gain. Whether all come back is asked first, so
 -- that no product grows beyond what is in use, however long the bucket was idle.
 local function refill(used, ticks, gain)

@@ -1,48 +1,75 @@
 -- run: charges runs of equal costs, each to one plain bucket: the commonest takes, at the least expense.
 -- A bucket that warms up, or whose limit or version is not the one asked with, is left alone for take to decide.
--- KEYS: the buckets, each once.
--- ARGV: the number of specs; for each the end of the state that it writes ("|version|spec"), the units that a token costs,
---   the units that a tick gives, the units that can be in use, the µs of a tick; for each key the number of its spec, the
---   cost of a take, the number of takes.
--- Returns: a text: now in µs; for each key the units in use before the takes, as of now, and how many takes pass; or "!"
---   where nothing was done.
-local specs, arg = {}, 2
-for i = 1, tonumber(ARGV[1]) do
-  specs[i] = {
-    ARGV[arg], tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]), tonumber(ARGV[arg + 4]),
-  }
-  arg = arg + 5
+-- KEYS: the buckets, each once, those of one limit together.
+-- ARGV: the number of limits; 1 if all are single takes of one token; for each limit the end of the state that it writes
+--   ("|version|spec"), the units that a token costs, the units that a tick gives, the units that can be in use, the µs of
+--   a tick, the number of its keys; then, unless all are single takes of one token, the cost and the number of takes of
+--   each key.
+-- Returns: a text: now in µs; for each key the units in use before the takes, as of now, and, where not all pass, a colon
+--   and how many do; or "!" where nothing was done.
+-- Most of the time goes into calls and into making texts. A key that stays as long as before is not told so again.
+local format, sub = string.format, string.sub
+-- %d takes half the time of %.0f, and is as good where it has 64 bits.
+local one, two, pair = '%.0f', '%.0f:%.0f', '%.0f %.0f%s'
+if format('%d', 4503599627370496) == '4503599627370496' then
+  one, two, pair = '%d', '%d:%d', '%d %d%s'
 end
-local out = {num(now)}
-for i = 1, #KEYS do
-  local key, spec = KEYS[i], specs[tonumber(ARGV[arg])]
-  local tail, cost, gain, size, tick = spec[1], spec[2], spec[3], spec[4], spec[5]
-  local raw = pcall_('GET', key)
-  local t = floor(now / tick)
-  local used, since, rest = 0, t, tail
-  if raw then
-    if raw.err then
-      rest = nil -- not a string: take says what it is
+local raws = call('MGET', unpack(KEYS)) -- nil also for what is no string
+local out, first, arg = {num(now)}, 1, 3
+local single, each = ARGV[2] == '1', 3 + 6 * tonumber(ARGV[1]) -- each: where the next cost is
+for _ = 1, tonumber(ARGV[1]) do
+  local tail, unit, gain = ARGV[arg], tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
+  local size, tick = tonumber(ARGV[arg + 3]), tonumber(ARGV[arg + 4])
+  local last = first + tonumber(ARGV[arg + 5]) - 1
+  arg = arg + 6
+  local t, from = floor(now / tick), -#tail
+  for i = first, last do
+    local raw, used, since, was = raws[i], 0, t, -1
+    if raw then
+      used = nil
+      if sub(raw, from) == tail then
+        used, since = match(raw, '^(%d+) (%d+)|')
+        if used then
+          used, since = tonumber(used), tonumber(since)
+          was = second((since + ceildiv(used, gain)) * tick)
+        end
+      end
+    elseif call('EXISTS', KEYS[i]) == 1 then
+      used = nil
+    end
+    if used then
+      local rebased = since > t
+      if used > 0 and not rebased then
+        used = refill(used, t - since, gain)
+      end
+      local cost, n = unit, 1
+      if not single then
+        cost, n = unit * tonumber(ARGV[each]), tonumber(ARGV[each + 1])
+      end
+      if size - used < n * cost then
+        n = floor(max(0, size - used) / cost)
+        out[i + 1] = format(two, used, n)
+      elseif used == 0 then
+        out[i + 1] = '0'
+      else
+        out[i + 1] = format(one, used)
+      end
+      if n > 0 or rebased then
+        used = used + n * cost
+        local idle = second((t + ceildiv(used, gain)) * tick)
+        if idle == was then
+          call('SET', KEYS[i], format(pair, used, t, tail), 'KEEPTTL')
+        else
+          call('SET', KEYS[i], format(pair, used, t, tail), 'PXAT', stay(idle))
+        end
+      end
     else
-      used, since, rest = match(raw, '^(%d+) (%d+)(|.*)$')
+      out[i + 1] = '!'
+    end
+    if not single then
+      each = each + 2
     end
   end
-  if rest == tail then
-    used, since = tonumber(used), tonumber(since)
-    local rebased = since > t
-    if not rebased and used > 0 then
-      used = refill(used, t - since, gain)
-    end
-    cost = cost * tonumber(ARGV[arg + 1])
-    local n = min(tonumber(ARGV[arg + 2]), floor(max(0, size - used) / cost))
-    out[i + 1] = string.format('%.0f %.0f', used, n)
-    if n > 0 or rebased then
-      used = used + n * cost
-      call('SET', key, string.format('%.0f %.0f', used, t) .. tail, 'PXAT', at((t + ceildiv(used, gain)) * tick))
-    end
-  else
-    out[i + 1] = '!'
-  end
-  arg = arg + 3
+  first = last + 1
 end
 return table.concat(out, ' ')

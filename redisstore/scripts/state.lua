@@ -142,7 +142,8 @@ local function store(bucket)
   if kind.store then
     kind.store(p, s, tail)
   else
-    call('SET', s.key, kind.encode(p, s) .. tail, 'PXAT', at(kind.idleat(p, s)))
+    local idle = kind.idleat(p, s)
+    call('SET', s.key, kind.encode(p, s) .. tail, 'PXAT', p.step == 0 and stay(second(idle)) or at(idle))
   end
 end
 
