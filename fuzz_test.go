@@ -17,6 +17,7 @@ func FuzzParseLimit(f *testing.F) {
 		"20 concurrent ttl 1m30s", "none", "unlimited", "unlimited until tomorrow", "100/s burst 300 warmup 16s",
 		"0.5/s", "10/s bursts 3", "-1/s", "1e400/s", "99999999999999999999/s", "10/s lease 50ms", "10/day tz Local",
 		"9223372036854775807/s burst 9223372036854775807", "10/s leaky-bucket queue 9223372036854775807", "10/1000µs",
+		"600/s burst 100 lease 1500us shards 8", "10/month shards 3", "10/s shards 1", "1/18250day burst 2 shards 2", "10/s shards 256",
 	} {
 		f.Add(seed)
 	}
@@ -49,6 +50,17 @@ func FuzzParseLimit(f *testing.F) {
 		}
 		if l.Per%tick != 0 || tick > max(l.Per/1000, time.Microsecond) {
 			t.Errorf("%q has a tick of %v in a period of %v", text, tick, l.Per)
+		}
+		var sum int64
+		for i := range max(1, l.Shards) {
+			shard := l.Shard(i)
+			sum += shard.Capacity()
+			if err := shard.Validate(); err != nil {
+				t.Errorf("%q: shard %d, %v: %v", text, i, shard, err)
+			}
+		}
+		if l.Shards > 1 && sum != l.Capacity() {
+			t.Errorf("%q: the shards hold %d, the whole %d", text, sum, l.Capacity())
 		}
 		if c := l.Capacity(); c < 1 && l.Algorithm != tidegate.None {
 			t.Errorf("%q has a capacity of %d", text, c)

@@ -105,6 +105,16 @@ type Limit struct {
 	Warmup time.Duration
 	// TTL is how long a permit of [Concurrency] is held unless it is renewed, 1 ms to 24 h. Default: 60 s.
 	TTL time.Duration
+	// Lease lets a process take tokens of a [TokenBucket] ahead and spend them without asking the store, for as long as
+	// this: whole microseconds, from 1 ms to 10 s. Tokens leave the bucket before they are spent, and those that are not
+	// are never returned: in any interval t at most Burst + Rate·(t + Lease)/Per pass. It needs a burst of at least 10,
+	// in each shard where there are several, since at most a tenth of it is taken ahead. Default: 0, every take asks.
+	// Stores of one process have nothing to take ahead from, and ignore it.
+	Lease time.Duration
+	// Shards spreads the limit over so many buckets that add up to it, 2 to 256, in different slots of a cluster, so that
+	// one hot key is not one server's load; see [Limit.Shard]. For [TokenBucket] without Warmup, [FixedWindow] and
+	// [SlidingWindow]. Default: 0, like 1: one bucket. Stores of one process ignore it.
+	Shards int
 }
 
 const (
@@ -116,6 +126,11 @@ const (
 	maxEntries = 10_000
 	maxSlices  = 100
 	maxTTL     = 24 * time.Hour
+	maxShards  = 256
+	minLease   = time.Millisecond
+	maxLease   = 10 * time.Second
+	// leasePart is the part of a burst that is taken ahead at most, so that a burst below it has nothing to take.
+	leasePart  = 10
 	defaultTTL = time.Minute
 	// warmupSteps is the number of equal steps in which a warming bucket's rate climbs.
 	warmupSteps = 8
@@ -141,6 +156,9 @@ func (l Limit) Normalize() Limit {
 			l.TTL = defaultTTL
 		}
 	case LeakyBucket, SlidingLog, None, Unlimited:
+	}
+	if l.Shards == 1 && l.splits() {
+		l.Shards = 0
 	}
 	return l
 }
@@ -174,12 +192,27 @@ func (l Limit) Capacity() int64 {
 //
 // For a bucket it is the smallest tick for which four times the largest of rate, burst and queue, in units of which one
 // token costs the reduced period, stays exact: room for the bucket, for as much debt, and for their sum with a cost.
-// It is never above Per/1000.
+// It is never above Per/1000. Neither a lease nor shards change it.
 func (l Limit) Resolution() (time.Duration, error) {
 	if p := l.unused(); p != nil {
 		return 0, p
 	}
 	l = l.Normalize()
+	tick, err := l.tick()
+	if err == nil {
+		err = l.checkShards()
+	}
+	if err == nil {
+		err = l.checkLease()
+	}
+	if err != nil {
+		return 0, err
+	}
+	return tick, nil
+}
+
+// tick finds the tick of a normalized limit; see [Limit.Resolution].
+func (l Limit) tick() (time.Duration, error) {
 	switch l.Algorithm {
 	case None, Unlimited:
 		return time.Microsecond, nil
@@ -246,6 +279,25 @@ func (l Limit) checkCalendar() error {
 	return nil
 }
 
+// checkLease holds a lease to what the bound on it needs; that the limit is a token bucket was asked before.
+func (l Limit) checkLease() error {
+	if l.Lease == 0 {
+		return nil
+	}
+	if l.Lease < minLease || l.Lease > maxLease || l.Lease%time.Microsecond != 0 {
+		return limitErrorf("a lease of %v", l.Lease).hint(`it must be from 1ms to 10s in whole microseconds, as in "600/s burst 100 lease 50ms"`)
+	}
+	if l.Shards > 1 && l.Burst/int64(l.Shards) < leasePart {
+		return limitErrorf("a lease on a burst of %d in each of %d shards", l.Burst/int64(l.Shards), l.Shards).
+			hint(`at most a tenth of it is taken ahead, so that it must be at least 10, as in "6000/s burst 1000 shards 8 lease 50ms"`)
+	}
+	if l.Burst < leasePart {
+		return limitErrorf("a lease on a burst of %d", l.Burst).
+			hint(`at most a tenth of it is taken ahead, so that it must be at least 10, as in "600/s burst 100 lease 50ms"`)
+	}
+	return nil
+}
+
 // ownZone reports whether a machine may have the zone that another has not, or has otherwise: its own, and the variants
 // of the zone database, of which right/ counts leap seconds.
 func ownZone(name string) bool {
@@ -300,6 +352,16 @@ func (l Limit) unused() error {
 		return wrong("warmup", `it belongs to token-bucket, as in "100/s warmup 16s"`)
 	case l.TTL != 0 && !is(Concurrency):
 		return wrong("ttl", `it belongs to permits, as in "20 concurrent ttl 1m"`)
+	case l.Lease != 0 && !is(TokenBucket):
+		return wrong("lease", `it belongs to token-bucket, as in "600/s burst 100 lease 50ms"; tokens taken ahead from a window would be spent in the next one`)
+	case l.Shards != 0 && !l.splits():
+		return limitErrorf("%v limits cannot be split into shards", l.Algorithm).
+			hint(`token-bucket, fixed-window and sliding-window can, as in "10000/s burst 1000 shards 8"`)
+	case l.Shards < 0 || l.Shards > maxShards:
+		return limitErrorf("%d shards", l.Shards).hint(`there can be 1 to 256, as in "10000/s burst 1000 shards 8"`)
+	case l.Shards > 1 && l.Warmup != 0:
+		return limitErrorf("shards with a warmup, which each would begin at another time").
+			hint(`leave one of them out, as in "100/s warmup 16s" or "10000/s burst 1000 shards 8"`)
 	case l.Burst < 0:
 		return limitErrorf("a burst of %d", l.Burst).hint(`it must be at least 1, as in "10/s burst 20"`)
 	case l.Queue < 0:

@@ -137,28 +137,34 @@ func TestValidate(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			err := test.limit.Validate()
-			if test.want == "" {
-				if err != nil {
-					t.Errorf("%+v: %v", plain(test.limit), err)
-				}
-				return
-			}
-			if err == nil {
-				t.Fatalf("%+v is accepted", plain(test.limit))
-			}
-			var le *tidegate.LimitError
-			switch {
-			case !errors.As(err, &le):
-				t.Errorf("the error is a %T", err)
-			case !strings.Contains(le.Problem, test.want):
-				t.Errorf("the problem is %q, not %q", le.Problem, test.want)
-			case le.Hint == "":
-				t.Errorf("%q: no hint", le.Problem)
-			case strings.Contains(err.Error(), "\n"):
-				t.Errorf("%q: more than a line", err)
-			}
+			checkProblem(t, test.limit, test.want)
 		})
+	}
+}
+
+// checkProblem holds what is wrong with a limit to hold the words; "" is for a limit that is good.
+func checkProblem(t *testing.T, l tidegate.Limit, want string) {
+	t.Helper()
+	err := l.Validate()
+	if want == "" {
+		if err != nil {
+			t.Errorf("%+v: %v", plain(l), err)
+		}
+		return
+	}
+	if err == nil {
+		t.Fatalf("%+v is accepted", plain(l))
+	}
+	var le *tidegate.LimitError
+	switch {
+	case !errors.As(err, &le):
+		t.Errorf("the error is a %T", err)
+	case !strings.Contains(le.Problem, want):
+		t.Errorf("the problem is %q, not %q", le.Problem, want)
+	case le.Hint == "":
+		t.Errorf("%q: no hint", le.Problem)
+	case strings.Contains(err.Error(), "\n"):
+		t.Errorf("%q: more than a line", err)
 	}
 }
 
@@ -376,6 +382,14 @@ func TestNormalize(t *testing.T) {
 			tidegate.Limit{Rate: 5, Algorithm: tidegate.Concurrency},
 			tidegate.Limit{Rate: 5, Algorithm: tidegate.Concurrency, TTL: time.Minute},
 		},
+		{
+			tidegate.Limit{Rate: 5, Per: time.Second, Lease: time.Second, Shards: 1},
+			tidegate.Limit{Rate: 5, Per: time.Second, Lease: time.Second, Burst: 5},
+		},
+		{
+			tidegate.Limit{Rate: 5, Per: time.Second, Algorithm: tidegate.FixedWindow, Shards: 1},
+			tidegate.Limit{Rate: 5, Per: time.Second, Algorithm: tidegate.FixedWindow},
+		},
 	} {
 		got := test.limit.Normalize()
 		if got != test.want {
@@ -401,6 +415,9 @@ func TestCapacity(t *testing.T) {
 		"7 concurrent":              7,
 		"none":                      0,
 		"unlimited":                 tidegate.NoLimit,
+		"100/s burst 50 shards 4":   50, // the whole's
+		"10/month shards 3":         10,
+		"100/s lease 50ms":          100,
 	} {
 		l, err := tidegate.ParseLimit(text)
 		if err != nil {

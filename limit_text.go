@@ -36,20 +36,20 @@ var options = []struct{ name, example string }{
 	{"warmup", "100/s warmup 16s"},
 	{"tz", "1000/day tz Asia/Shanghai"},
 	{"ttl", "20 concurrent ttl 1m"},
+	{"lease", "600/s burst 100 lease 50ms"},
+	{"shards", "10000/s burst 1000 shards 8"},
 }
-
-// later are the options of the grammar that are not yet supported.
-var later = []string{"lease", "shards", "until"}
 
 // ParseLimit reads a limit as rule files and the command write it, options in any order:
 //
 //	none | unlimited | N concurrent [ttl D] |
-//	N/[K]unit [burst B] [algorithm] [queue Q] [slices K] [warmup D] [tz Zone]
+//	N/[K]unit [burst B] [algorithm] [queue Q] [slices K] [warmup D] [tz Zone] [lease D] [shards K]
 //
 // The units are us, ms, s, min, h, day, week, month and year and their usual spellings, the algorithms token-bucket (the
 // default), leaky-bucket, fixed-window, sliding-window and sliding-log. A day is 24 h and a week 7 × 24 h unless tz is
 // given. Month, year and anything with tz follow the calendar, which only a fixed window can, so that they imply it.
-// D is a duration such as 90s or 1h30m. The result is normalized; an error is a [*LimitError].
+// D is a duration such as 90s or 1h30m. Leases belong to token buckets, shards to token buckets and windows.
+// The result is normalized; an error is a [*LimitError].
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(strings.Fields(text))
 	if err == nil {
@@ -100,18 +100,6 @@ func parseLimit(words []string) (Limit, error) {
 		return l, err
 	}
 	return l, nil
-}
-
-// notARate says what the first word may have been meant to be.
-func notARate(word string) error {
-	e := limitErrorf("%q is not a rate", word)
-	switch near := nearest(strings.ToLower(word)); near {
-	case "none", "unlimited":
-		return e.hint(fmt.Sprintf("did you mean %q?", near))
-	case "concurrent":
-		return e.hint(`say how many, as in "20 concurrent"`)
-	}
-	return e.hint(`write a number and a period, as in "10/s burst 20"`)
 }
 
 // parseRate reads "N/[K]unit".
@@ -184,7 +172,7 @@ func (l *Limit) parseOptions(words []string) error {
 			words = words[1:]
 			continue
 		}
-		if slices.Contains(later, word) {
+		if word == "until" {
 			return notYet(word, "10/s burst 20")
 		}
 		example := exampleOf(word)
@@ -243,34 +231,17 @@ func (l *Limit) setOption(word, value string) (err error) {
 		l.Warmup, err = parseDuration(word, value, example)
 	case "ttl":
 		l.TTL, err = parseDuration(word, value, example)
+	case "lease":
+		l.Lease, err = parseDuration(word, value, example)
+	case "shards":
+		var n int64
+		if n, err = parseCount("the number of shards", value, example); err == nil {
+			l.Shards = int(min(n, math.MaxInt))
+		}
 	case "tz":
 		l.Zone = value
 	}
 	return err
-}
-
-// notYet says that a part of the grammar is to come.
-func notYet(option, example string) error {
-	return limitErrorf("%s is not yet supported", option).hint(fmt.Sprintf("leave it out, as in %q", example))
-}
-
-// notAnOption says what the word may have been meant to be.
-func notAnOption(word string) error {
-	e := limitErrorf("%q is not an option", word)
-	switch near := nearest(strings.ToLower(word)); near {
-	case "":
-		return e.hint(`the options are burst, queue, slices, warmup, tz and ttl, and the algorithms, as in "10/s burst 20"`)
-	case "none", "unlimited":
-		return e.hint(fmt.Sprintf("write %q alone", near))
-	case "concurrent":
-		return e.hint(`permits have no period, as in "20 concurrent"`)
-	default:
-		example := exampleOf(near)
-		if example == "" {
-			example = "10/s " + near
-		}
-		return e.hint(fmt.Sprintf("did you mean %q, as in %q?", near, example))
-	}
 }
 
 // exampleOf returns a limit with the option, or the empty string for a word that is none.
@@ -349,41 +320,6 @@ func parseDuration(what, s, example string) (time.Duration, error) {
 	return 0, limitErrorf("%s is %q, which is not a duration", what, s).hint("write for example " + example)
 }
 
-// nearest returns the option or algorithm that word is most likely a slip of: one letter more, less or other.
-func nearest(word string) string {
-	var words []string
-	for _, o := range options {
-		words = append(words, o.name)
-	}
-	for _, w := range append(words, algorithmNames[:]...) {
-		if distance(word, w) < 2 || len(word) >= 3 && strings.HasPrefix(w, word) {
-			return w
-		}
-	}
-	return ""
-}
-
-// distance is 0 or 1 as the words are the same or differ by one letter, else 2.
-func distance(a, b string) int {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	if len(b)-len(a) > 1 {
-		return 2
-	}
-	i := 0
-	for i < len(a) && a[i] == b[i] {
-		i++
-	}
-	switch {
-	case i == len(a) && len(a) == len(b):
-		return 0
-	case len(a) == len(b) && a[i+1:] == b[i+1:], len(a) < len(b) && a[i:] == b[i+1:]:
-		return 1
-	}
-	return 2
-}
-
 // String writes the limit in the grammar of [ParseLimit], which reads it back to the same normalized limit.
 func (l Limit) String() string {
 	l = l.Normalize()
@@ -417,6 +353,12 @@ func (l Limit) String() string {
 	}
 	if l.Zone != "" && (l.Zone != "UTC" || l.Calendar <= CalendarWeek) {
 		b.WriteString(" tz " + l.Zone)
+	}
+	if l.Lease != 0 {
+		b.WriteString(" lease " + formatDuration(l.Lease))
+	}
+	if l.Shards > 1 {
+		fmt.Fprintf(&b, " shards %d", l.Shards)
 	}
 	return b.String()
 }

@@ -107,7 +107,7 @@ func checkMessage(t *testing.T, text string, err error) {
 // Every limit that is good is written as a text that means the same.
 func TestLimitRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := drawLimit(t)
+		l := drawSpread(t, drawLimit(t))
 		if l.Validate() != nil {
 			t.Skip("not a good limit")
 		}
@@ -124,7 +124,7 @@ func TestLimitRoundTrip(t *testing.T) {
 // The options of a limit mean the same in any order, and words in any case and with any spaces between.
 func TestOptionsInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := drawLimit(t)
+		l := drawSpread(t, drawLimit(t))
 		if l.Validate() != nil || l.Algorithm == tidegate.None || l.Algorithm == tidegate.Unlimited {
 			t.Skip("nothing to reorder")
 		}
@@ -162,7 +162,7 @@ func TestOptionsInAnyOrder(t *testing.T) {
 func TestStringOfBadLimits(t *testing.T) {
 	for _, l := range []tidegate.Limit{
 		{},
-		{Rate: -1, Per: -1, Burst: -1, Queue: -1, Slices: -1, Warmup: -1, TTL: -1},
+		{Rate: -1, Per: -1, Burst: -1, Queue: -1, Slices: -1, Warmup: -1, TTL: -1, Lease: -1, Shards: -1},
 		{Algorithm: 200, Calendar: 200, Zone: "\x00"},
 		{Rate: 1, Per: time.Nanosecond},
 	} {

@@ -65,6 +65,9 @@ type Params struct {
 }
 
 // Compile compiles a limit. The error is that of [tidegate.Limit.Validate].
+//
+// Leases and shards are not in it: a store compiles the limit of each shard, and a bucket counts what is taken ahead as
+// it does what is spent, so that a lease can come and go without a change of what buckets hold.
 func Compile(l tidegate.Limit) (*Params, error) {
 	tick, err := l.Resolution()
 	if err != nil {
