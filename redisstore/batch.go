@@ -83,13 +83,14 @@ type busyKey struct {
 	mixed  bool // it has takes in the batch that cannot be in a run
 }
 
-// waiter is a take that is sent by another goroutine than its caller's. It shares no memory with the caller, who may leave.
+// waiter is a take that may be sent by another goroutine than its caller's. It shares no memory with the caller, who may leave.
 type waiter struct {
 	taking
 	charges []tidegate.Charge
-	since   time.Time
+	since   time.Duration // since the store began
 	gone    bool
 	done    chan struct{}
+	self    [1]*taking // of one that is sent alone
 }
 
 var waiters = sync.Pool{New: func() any { return &waiter{done: make(chan struct{}, 1)} }}
@@ -112,37 +113,49 @@ func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegat
 		return &tidegate.StoreError{Op: "take", Err: errQueueFull}
 	}
 	w := newWaiter(items)
+	w.since = d.store.elapsed()
 	d.queued++
 	if !d.behind(w) {
 		d.ready = append(d.ready, w)
 		d.spawn()
 	}
 	d.mu.Unlock()
+	if !d.await(ctx, w) {
+		return ctx.Err()
+	}
+	return w.told(decisions)
+}
+
+// await waits until the take is decided; it is not if the context ends before.
+func (d *dispatcher) await(ctx context.Context, w *waiter) (decided bool) {
+	gone := ctx.Done()
+	if gone == nil {
+		<-w.done
+		return true
+	}
 	select {
 	case <-w.done:
-	case <-ctx.Done():
-		d.mu.Lock()
-		w.gone = true // the sender passes over it, or nobody reads what it is told
-		d.mu.Unlock()
-		select {
-		case <-w.done: // it was decided after all
-		default:
-			return ctx.Err()
-		}
+		return true
+	case <-gone:
 	}
-	copy(decisions, w.decisions)
-	err := w.err
-	w.release()
-	return err
+	d.mu.Lock()
+	w.gone = true // the sender passes over it, or nobody reads what it is told
+	d.mu.Unlock()
+	select {
+	case <-w.done: // it was decided after all
+		return true
+	default:
+		return false
+	}
 }
 
 // alone sends a take on its caller's goroutine.
 func (d *dispatcher) alone(ctx context.Context, items []item, decisions []tidegate.Decision) error {
 	s := d.store
+	w := newWaiter(items)
+	w.self[0] = &w.taking
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	t := &taking{items: items, hold: holdingOf(items), decisions: decisions}
-	t.quick = t.isQuick()
-	s.decideBatch(bounded, []*taking{t})
+	s.decideBatch(bounded, w.self[:])
 	cancel()
 	d.mu.Lock()
 	for i := range items {
@@ -151,15 +164,14 @@ func (d *dispatcher) alone(ctx context.Context, items []item, decisions []tidega
 	d.inFlight--
 	d.spawn()
 	d.mu.Unlock()
-	if t.err != nil {
-		return s.failure(ctx, "take", t.err)
+	if w.err != nil {
+		w.err = s.failure(ctx, "take", w.err)
 	}
-	return nil
+	return w.told(decisions)
 }
 
 func newWaiter(items []item) *waiter {
 	w := waiters.Get().(*waiter)
-	w.since = time.Now()
 	for i := range items {
 		w.charges = append(w.charges, *items[i].charge)
 	}
@@ -172,6 +184,14 @@ func newWaiter(items []item) *waiter {
 	w.hold = holdingOf(w.items)
 	w.quick = w.isQuick()
 	return w
+}
+
+// told copies out what the waiter was told, and puts back a waiter that nobody else holds.
+func (w *waiter) told(decisions []tidegate.Decision) error {
+	copy(decisions, w.decisions)
+	err := w.err
+	w.release()
+	return err
 }
 
 // release puts a waiter that nobody else holds back.
@@ -205,9 +225,10 @@ func (d *dispatcher) claim(key string) (k *busyKey, added bool) {
 	if d.busy == nil {
 		d.busy = map[string]*busyKey{}
 	}
-	k = &busyKey{}
 	if n := len(d.spare); n > 0 {
 		k, d.spare = d.spare[n-1], d.spare[:n-1]
+	} else {
+		k = new(busyKey)
 	}
 	k.batch = d.batch
 	d.busy[key] = k
@@ -261,11 +282,13 @@ func (d *dispatcher) spawn() {
 
 // send sends what is ready, batch after batch, until nothing is.
 func (d *dispatcher) send() {
+	var batch, late []*waiter // used again and again
+	var takes []*taking
 	for {
 		d.linger()
 		d.mu.Lock()
 		d.forming--
-		batch, late := d.form()
+		batch, late = d.form(batch[:0], late[:0])
 		if len(batch) == 0 {
 			d.senders--
 			d.inFlight--
@@ -279,9 +302,9 @@ func (d *dispatcher) send() {
 		d.deliver(late)
 
 		ctx, cancel := context.WithTimeout(context.Background(), d.store.cfg.Timeout)
-		takes := make([]*taking, len(batch))
-		for i, w := range batch {
-			takes[i] = &w.taking
+		takes = takes[:0]
+		for _, w := range batch {
+			takes = append(takes, &w.taking)
 		}
 		d.store.decideBatch(ctx, takes)
 		for _, t := range takes {
@@ -321,10 +344,10 @@ func (d *dispatcher) linger() {
 }
 
 // form takes a batch off the ready ones: all whose buckets are not in another batch, as many as one script may decide.
-// Late are those that have waited for too long to be sent.
-func (d *dispatcher) form() (batch, late []*waiter) {
+// Late are those that have waited for too long to be sent. Both are appended.
+func (d *dispatcher) form(batch, late []*waiter) ([]*waiter, []*waiter) {
 	d.batch++
-	now := time.Now()
+	now := d.store.elapsed()
 	keys, slow := 0, 0
 	rest := d.ready[:0]
 	for i, w := range d.ready {
@@ -335,7 +358,7 @@ func (d *dispatcher) form() (batch, late []*waiter) {
 		switch {
 		case w.gone:
 			d.queued--
-		case now.Sub(w.since) >= d.store.cfg.Timeout:
+		case now-w.since >= d.store.cfg.Timeout:
 			d.queued--
 			w.err = d.store.failure(context.Background(), "take", context.DeadlineExceeded)
 			late = append(late, w)

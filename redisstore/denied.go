@@ -27,7 +27,6 @@ const (
 // denied remembers, for a bucket, the smallest cost that was refused last.
 type denied struct {
 	seed   maphash.Seed
-	start  time.Time
 	forgot atomic.Int64 // how often anything was, so that an answer on its way is not remembered after
 	live   atomic.Int64 // refusals that are remembered
 	shards [deniedShards]deniedShard
@@ -49,7 +48,7 @@ type refusal struct {
 }
 
 func (d *denied) init() {
-	d.seed, d.start = maphash.MakeSeed(), time.Now()
+	d.seed = maphash.MakeSeed()
 }
 
 // clock is this process's clock, in ns since the store was made.
@@ -57,7 +56,7 @@ func (s *Store) clock() int64 {
 	if s.inject != nil {
 		return s.inject() * int64(time.Microsecond)
 	}
-	return int64(time.Since(s.denied.start))
+	return int64(s.elapsed())
 }
 
 func (d *denied) shard(key string) *deniedShard {
