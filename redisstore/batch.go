@@ -20,10 +20,11 @@ import (
 const (
 	maxInFlight = 4
 	// maxTakes and maxKeys bound a batch, so that a script does not hold the server for longer than about 0.3 ms.
-	maxTakes  = 1024
-	maxKeys   = 96
-	maxSlow   = 48 // takes that need the take script
-	maxQueued = 1 << 17
+	maxTakes   = 1024
+	maxKeys    = 96
+	maxSlow    = 48  // takes that need the take script
+	maxSeveral = 384 // charges of takes of several buckets
+	maxQueued  = 1 << 17
 )
 
 var errQueueFull = errors.New("too many takes are waiting")
@@ -79,8 +80,7 @@ type dispatcher struct {
 type busyKey struct {
 	batch  uint64
 	behind []*waiter
-	run    run  // of its takes in the batch, as far as they are alike
-	mixed  bool // it has takes in the batch that cannot be in a run
+	use    use
 }
 
 // waiter is a take that may be sent by another goroutine than its caller's. It shares no memory with the caller, who may leave.
@@ -96,23 +96,20 @@ type waiter struct {
 var waiters = sync.Pool{New: func() any { return &waiter{done: make(chan struct{}, 1)} }}
 
 func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegate.Decision) error {
+	w := newWaiter(items)
 	d.mu.Lock()
 	if d.senders == 0 && d.inFlight < maxInFlight && len(d.ready) == 0 && d.idle(items) {
 		d.inFlight++
 		d.batch++
-		for i := range items {
-			if items[i].key != "" {
-				d.claim(items[i].key)
-			}
-		}
+		d.claimAll(w)
 		d.mu.Unlock()
-		return d.alone(ctx, items, decisions)
+		return d.alone(ctx, w, decisions)
 	}
 	if d.queued >= maxQueued {
 		d.mu.Unlock()
+		w.release()
 		return &tidegate.StoreError{Op: "take", Err: errQueueFull}
 	}
-	w := newWaiter(items)
 	w.since = d.store.elapsed()
 	d.queued++
 	if !d.behind(w) {
@@ -150,17 +147,14 @@ func (d *dispatcher) await(ctx context.Context, w *waiter) (decided bool) {
 }
 
 // alone sends a take on its caller's goroutine.
-func (d *dispatcher) alone(ctx context.Context, items []item, decisions []tidegate.Decision) error {
+func (d *dispatcher) alone(ctx context.Context, w *waiter, decisions []tidegate.Decision) error {
 	s := d.store
-	w := newWaiter(items)
 	w.self[0] = &w.taking
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	s.decideBatch(bounded, w.self[:])
 	cancel()
 	d.mu.Lock()
-	for i := range items {
-		d.free(items[i].key)
-	}
+	d.freeAll(w)
 	d.inFlight--
 	d.spawn()
 	d.mu.Unlock()
@@ -217,11 +211,22 @@ func (d *dispatcher) idle(items []item) bool {
 	return true
 }
 
-// claim notes that a bucket is in the latest batch, and reports whether it was not before.
-func (d *dispatcher) claim(key string) (k *busyKey, added bool) {
-	if k = d.busy[key]; k != nil {
-		return k, false
+// claimAll notes that the buckets of a take are in the latest batch, and returns how many were not before.
+func (d *dispatcher) claimAll(w *waiter) (added int) {
+	for i := range w.items {
+		it := &w.items[i]
+		if it.key == "" {
+			continue
+		}
+		if it.bucket = d.busy[it.key]; it.bucket == nil {
+			it.bucket = d.claim(it.key)
+			added++
+		}
 	}
+	return added
+}
+
+func (d *dispatcher) claim(key string) (k *busyKey) {
 	if d.busy == nil {
 		d.busy = map[string]*busyKey{}
 	}
@@ -232,7 +237,14 @@ func (d *dispatcher) claim(key string) (k *busyKey, added bool) {
 	}
 	k.batch = d.batch
 	d.busy[key] = k
-	return k, true
+	return k
+}
+
+// freeAll notes that the buckets of a take are no longer in flight.
+func (d *dispatcher) freeAll(w *waiter) {
+	for i := range w.items {
+		d.free(w.items[i].key)
+	}
 }
 
 // free notes that a bucket is no longer in flight, and makes ready what waited for it.
@@ -245,8 +257,7 @@ func (d *dispatcher) free(key string) {
 	d.ready = append(d.ready, k.behind...)
 	clear(k.behind)
 	k.behind = k.behind[:0]
-	clear(k.run.takes)
-	k.run, k.mixed = run{takes: k.run.takes[:0]}, false
+	k.use.reset()
 	if len(d.spare) < maxKeys {
 		d.spare = append(d.spare, k)
 	}
@@ -317,9 +328,7 @@ func (d *dispatcher) send() {
 		d.mu.Lock()
 		d.forming++ // callers that are told now and ask again at once shall find somebody who forms
 		for _, w := range batch {
-			for i := range w.items {
-				d.free(w.items[i].key)
-			}
+			d.freeAll(w)
 		}
 		d.mu.Unlock()
 		d.deliver(batch)
@@ -348,10 +357,10 @@ func (d *dispatcher) linger() {
 func (d *dispatcher) form(batch, late []*waiter) ([]*waiter, []*waiter) {
 	d.batch++
 	now := d.store.elapsed()
-	keys, slow := 0, 0
+	keys, slow, charges := 0, 0, 0
 	rest := d.ready[:0]
 	for i, w := range d.ready {
-		if len(batch) >= maxTakes || keys >= maxKeys || slow >= maxSlow {
+		if len(batch) >= maxTakes || keys >= maxKeys || slow >= maxSlow || charges >= maxSeveral {
 			rest = append(rest, d.ready[i:]...)
 			break
 		}
@@ -365,22 +374,12 @@ func (d *dispatcher) form(batch, late []*waiter) ([]*waiter, []*waiter) {
 		case d.behindOther(w, d.batch):
 		default:
 			d.queued--
-			for i := range w.items {
-				if w.items[i].key == "" {
-					continue
-				}
-				k, added := d.claim(w.items[i].key)
-				if added {
-					keys++
-				}
-				if w.quick {
-					w.bucket = k
-				} else {
-					k.mixed = true
-				}
-			}
-			if !w.quick {
+			keys += d.claimAll(w)
+			switch {
+			case !w.quick:
 				slow++
+			case len(w.items) > 1:
+				charges += len(w.items)
 			}
 			batch = append(batch, w)
 		}

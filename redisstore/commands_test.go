@@ -249,6 +249,7 @@ func TestOneCommandPerTake(t *testing.T) {
 	mustTake(t, s, newCharge(t, "load", "k", "10/s", 1))
 	mustTake(t, s, newCharge(t, "load", "w", "10/s fixed-window", 1))
 	mustTake(t, s, newCharge(t, "load", "c", "10/s warmup 8s", 1))
+	mustTake(t, s, newCharge(t, "load", "d", "10/s", 1), newCharge(t, "load", "e", "10/s", 1))
 
 	const takes = 25 // of which the last are refused
 	one := func(t *testing.T, charges func(i int) []tidegate.Charge) {

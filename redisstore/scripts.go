@@ -52,9 +52,9 @@ func assemble(injected bool, files ...string) *script {
 // scriptSet is a script twice: for buckets alone, and for every kind of limit.
 type scriptSet struct{ buckets, all *script }
 
-// scripts are all that are sent: run for the commonest takes, the others for everything.
+// scripts are all that are sent: run and several for the commonest takes, the others for everything.
 type scripts struct {
-	run                  *script
+	run, several         *script
 	take, settle, permit scriptSet
 }
 
@@ -66,10 +66,11 @@ func newScripts(injected bool) *scripts {
 		}
 	}
 	return &scripts{
-		run:    assemble(injected, "head", "run"),
-		take:   set("take"),
-		settle: set("settle"),
-		permit: set("permit"),
+		run:     assemble(injected, "head", "run"),
+		several: assemble(injected, "head", "several"),
+		take:    set("take"),
+		settle:  set("settle"),
+		permit:  set("permit"),
 	}
 }
 

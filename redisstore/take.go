@@ -20,7 +20,8 @@ type item struct {
 	charge *tidegate.Charge
 	limit  *compiled
 	tag    uint32
-	key    string // empty for a limit without a bucket
+	key    string   // empty for a limit without a bucket
+	bucket *busyKey // in a batch
 }
 
 // Take implements [tidegate.Store]. Takes that are waiting leave together: see batch.go.
@@ -177,9 +178,8 @@ func duration(us int64) time.Duration {
 // taking is a take as the take script is told of it.
 type taking struct {
 	items     []item
-	dry       bool     // evaluated only
-	quick     bool     // the run script may decide it
-	bucket    *busyKey // of a quick take, in a batch
+	dry       bool // evaluated only
+	quick     bool // the run script or the several script may decide it
 	hold      holding
 	decisions []tidegate.Decision
 	err       error

@@ -1,0 +1,123 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/redistest"
+	"github.com/tidegate-go/tidegate/memstore"
+)
+
+// batchOf makes takes leave together, as a sender does.
+func batchOf(t *testing.T, s *Store, charges [][]tidegate.Charge) (takes []*taking, free func()) {
+	t.Helper()
+	d := &dispatcher{store: s, batch: 1}
+	var ws []*waiter
+	for _, cs := range charges {
+		items := make([]item, len(cs))
+		if err := s.fill(items, cs); err != nil {
+			t.Fatal(err)
+		}
+		w := newWaiter(items)
+		d.claimAll(w)
+		ws, takes = append(ws, w), append(takes, &w.taking)
+	}
+	return takes, func() {
+		for _, w := range ws {
+			d.freeAll(w)
+		}
+	}
+}
+
+// A batch decides as one take after the other would: those of one bucket and of several, at one cost and at many, and
+// those for which the take script is needed.
+func TestBatchDecidesInOrder(t *testing.T) {
+	srv := redistest.Start(t)
+	seed := uint64(envInt(t, "TIDEGATE_CONFORMANCE_SEED", int(time.Now().UnixNano()&0xffffffff)))
+	t.Logf("seed %d: repeat with TIDEGATE_CONFORMANCE_SEED=%d", seed, seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	now := int64(base)
+	goes := memstore.New(&memstore.Config{Now: func() time.Time { return time.UnixMicro(now) }, SweepEvery: -1})
+	defer goes.Close()
+	s := openStore(t, srv.URL(), nil)
+	s.scripts, s.inject = newScripts(true), func() int64 { return now }
+	limits := []*tidegate.Limit{
+		parseLimit(t, "100/s burst 20"), parseLimit(t, "7/3s burst 30"), parseLimit(t, "10/day burst 1000"),
+		parseLimit(t, "50/s leaky-bucket queue 9"), parseLimit(t, "1000000/s burst 40"),
+	}
+	const rounds, most = 300, 40
+	var how [3]int
+	for round := range rounds {
+		now += pick(r, 0, 1, r.Int64N(1000), r.Int64N(1_000_000), -r.Int64N(5000), r.Int64N(1e11))
+		slow, kinds := r.IntN(2) == 0, 1+r.IntN(3)
+		var charges [][]tidegate.Charge
+		for range 1 + r.IntN(most) {
+			var cs []tidegate.Charge
+			for range 1 + r.IntN(kinds) {
+				l := r.IntN(len(limits))
+				c := tidegate.Charge{Rule: fmt.Sprint(l), Key: pick(r, "a", "b", "c"), Limit: limits[l], Cost: 1}
+				if kinds > 1 {
+					c.Cost += r.Int64N(4)
+				}
+				c.Shadow = slow && r.IntN(12) == 0
+				cs = append(cs, c)
+			}
+			charges = append(charges, cs)
+		}
+		takes, free := batchOf(t, s, charges)
+		p := planOf(takes)
+		for i, n := range []int{len(p.runs), len(p.several), len(p.slow)} {
+			how[i] += n
+		}
+		free()
+		takes, free = batchOf(t, s, charges)
+		s.decideBatch(context.Background(), takes)
+		for i, cs := range charges {
+			want, err := goes.Take(context.Background(), cs, nil)
+			if err != nil || takes[i].err != nil {
+				t.Fatal(err, takes[i].err)
+			}
+			if got := fmt.Sprintf("%+v", takes[i].decisions); got != fmt.Sprintf("%+v", want) {
+				t.Fatalf("round %d, take %d of %d, %+v:\ngot  %s\nwant %+v", round, i+1, len(charges), cs, got, want)
+			}
+		}
+		free()
+	}
+	for i, name := range []string{"runs", "takes of several", "slow takes"} {
+		if how[i] < rounds/4 {
+			t.Errorf("%d %s in %d batches: too few to tell", how[i], name, rounds)
+		}
+	}
+}
+
+// A bucket of another version is left alone with the takes that need it, and all are decided.
+func TestSeveralLeavesOtherVersionsToTake(t *testing.T) {
+	srv := redistest.Start(t)
+	s := openStore(t, srv.URL(), nil)
+	old, newer := newCharge(t, "r", "changed", "10/h", 1), newCharge(t, "r", "changed", "20/h", 1)
+	newer.Version = 7
+	other, third := newCharge(t, "r", "other", "10/h", 1), newCharge(t, "r", "third", "10/h", 1)
+	mustTake(t, s, newer)
+	takes, free := batchOf(t, s, [][]tidegate.Charge{{old, other}, {other, third}, {third, old}})
+	defer free()
+	s.decideBatch(context.Background(), takes)
+	for i, take := range takes {
+		for _, d := range take.decisions {
+			if take.err != nil || !d.Allowed {
+				t.Errorf("take %d: %v, %+v", i, take.err, d)
+			}
+		}
+	}
+	if d := takes[2].decisions[1]; d.Limit != 20 || d.Remaining != 17 {
+		t.Errorf("%+v: want it decided under the newer limit, of which 3 are used", d)
+	}
+	for _, c := range []tidegate.Charge{other, third} {
+		if n := remaining(t, s, c); n != 8 {
+			t.Errorf("%s: %d remain, not 8", c.Key, n)
+		}
+	}
+}
