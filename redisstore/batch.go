@@ -31,13 +31,15 @@ var errQueueFull = errors.New("too many takes are waiting")
 
 // batches holds a dispatcher for each set of buckets that may share a script: all, or those of a tag in a cluster.
 type batches struct {
-	store *Store
-	all   dispatcher
-	byTag []dispatcher // in a cluster
+	store   *Store
+	all     dispatcher
+	byTag   []dispatcher // in a cluster
+	waiters sync.Pool    // each store's own: a channel of a test's bubble is of no use in another
 }
 
 func (bs *batches) init(s *Store) {
 	bs.store = s
+	bs.waiters.New = func() any { return &waiter{pool: &bs.waiters, done: make(chan struct{}, 1)} }
 	bs.all.store = s
 	if s.cluster {
 		bs.byTag = make([]dispatcher, tags)
@@ -91,12 +93,11 @@ type waiter struct {
 	gone    bool
 	done    chan struct{}
 	self    [1]*taking // of one that is sent alone
+	pool    *sync.Pool
 }
 
-var waiters = sync.Pool{New: func() any { return &waiter{done: make(chan struct{}, 1)} }}
-
 func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegate.Decision) error {
-	w := newWaiter(items)
+	w := d.store.batches.newWaiter(items)
 	d.mu.Lock()
 	if d.senders == 0 && d.inFlight < maxInFlight && len(d.ready) == 0 && d.idle(items) {
 		d.inFlight++
@@ -164,8 +165,8 @@ func (d *dispatcher) alone(ctx context.Context, w *waiter, decisions []tidegate.
 	return w.told(decisions)
 }
 
-func newWaiter(items []item) *waiter {
-	w := waiters.Get().(*waiter)
+func (bs *batches) newWaiter(items []item) *waiter {
+	w := bs.waiters.Get().(*waiter)
 	for i := range items {
 		w.charges = append(w.charges, *items[i].charge)
 	}
@@ -197,8 +198,9 @@ func (w *waiter) release() {
 		taking:  taking{items: w.items[:0], decisions: w.decisions[:0]},
 		charges: w.charges[:0],
 		done:    w.done,
+		pool:    w.pool,
 	}
-	waiters.Put(w)
+	w.pool.Put(w)
 }
 
 // idle reports whether none of the buckets is in flight.

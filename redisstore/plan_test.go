@@ -22,7 +22,7 @@ func batchOf(t *testing.T, s *Store, charges [][]tidegate.Charge) (takes []*taki
 		if err := s.fill(items, cs); err != nil {
 			t.Fatal(err)
 		}
-		w := newWaiter(items)
+		w := s.batches.newWaiter(items)
 		d.claimAll(w)
 		ws, takes = append(ws, w), append(takes, &w.taking)
 	}
