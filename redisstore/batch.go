@@ -298,7 +298,11 @@ func (d *dispatcher) send() {
 	var batch, late []*waiter // used again and again
 	var takes []*taking
 	for {
-		d.linger()
+		linger(maxTakes, func() int {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return d.queued
+		})
 		d.mu.Lock()
 		d.forming--
 		batch, late = d.form(batch[:0], late[:0])
@@ -339,14 +343,12 @@ func (d *dispatcher) send() {
 
 // linger lets those run who are about to ask, as long as more of them come: they were told together, and shall leave
 // together. It takes no time that a processor is not put to use in.
-func (d *dispatcher) linger() {
+func linger(enough int, waiting func() int) {
 	const most = 4
 	last := -1
 	for range most {
-		d.mu.Lock()
-		n := d.queued
-		d.mu.Unlock()
-		if n == last || n >= maxTakes {
+		n := waiting()
+		if n == last || n >= enough {
 			return
 		}
 		last = n

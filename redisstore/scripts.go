@@ -119,6 +119,12 @@ func (s *Store) run(ctx context.Context, sc *script, args []any) (any, error) {
 func (s *Store) eval(ctx context.Context, verb, script string, args []any) (any, error) {
 	args[0], args[1] = verb, script
 	cmd := once{redis.NewCmd(ctx, args...)}
+	if key, ok := args[scriptArgs].(string); s.cluster && ok {
+		if err := s.nodes.process(ctx, cmd, key); err != nil {
+			return nil, err
+		}
+		return cmd.Result()
+	}
 	_ = s.client.Process(ctx, cmd) // the command has the error too
 	return cmd.Result()
 }

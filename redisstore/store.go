@@ -53,6 +53,7 @@ type Store struct {
 
 	limits  limits
 	batches batches
+	nodes   nodes // of a cluster
 	denied  denied
 }
 
@@ -135,6 +136,7 @@ func newStore(cfg *Config) (*Store, error) {
 func (s *Store) start() {
 	_, s.cluster = s.client.(*redis.ClusterClient)
 	s.batches.init(s)
+	s.nodes.store = s
 	s.denied.init()
 	for _, h := range s.cfg.Hooks {
 		s.client.AddHook(h)
