@@ -71,6 +71,7 @@ func runScripts(t *testing.T, pattern string, setup func(*testscript.Env)) {
 			"until":    until,
 			"capture":  capture,
 			"admitted": admitted,
+			"charged":  charged,
 			"http":     request,
 			"start":    start,
 			"await":    await,
@@ -174,6 +175,18 @@ func admitted(ts *testscript.TestScript, neg bool, args []string) {
 	got := float64(sum.Allowed)
 	if got > burst+back+room || got < burst+math.Floor(back/4) || sum.Allowed+sum.Denied != sum.Takes || sum.Errors != 0 {
 		ts.Fatalf("admitted %v in %vs, want %v: %+v", got, sum.ElapsedSeconds, burst+math.Floor(back), sum)
+	}
+}
+
+// charged holds the result of bench on stdout to allowed takes that were all charged.
+func charged(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: charged")
+	}
+	var r benchResult
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &r))
+	if r.Charged == nil || *r.Charged != r.Allowed || r.Allowed == 0 || r.Takes != r.Allowed+r.Denied+r.Errors {
+		ts.Fatalf("what was allowed was not charged: %s", ts.ReadFile("stdout"))
 	}
 }
 

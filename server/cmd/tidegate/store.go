@@ -34,6 +34,11 @@ func storeName(flag string) string {
 
 // openStore opens the store of the name; a timeout of 0 is the store's default.
 func openStore(flag string, timeout time.Duration) (tidegate.Store, error) {
+	return openStoreWith(flag, &redisstore.Config{Timeout: timeout})
+}
+
+// openStoreWith opens the store of the name, with the config if it is in Redis.
+func openStoreWith(flag string, cfg *redisstore.Config) (tidegate.Store, error) {
 	name := storeName(flag)
 	switch {
 	case name == "" || name == memoryStore:
@@ -46,7 +51,7 @@ func openStore(flag string, timeout time.Duration) (tidegate.Store, error) {
 		return nil, errors.New("the URL of the store cannot be read: write " + storeForms + "; of a password, write / and other signs as %2F and the like")
 	}
 	logging.Disable() // what the client would print beside our own line says the same, several times
-	store, err := redisstore.Open(name, &redisstore.Config{Timeout: timeout})
+	store, err := redisstore.Open(name, cfg)
 	if err != nil {
 		return nil, errors.New(oneLine(concealed(err.Error(), name))) // it says which forms there are
 	}
