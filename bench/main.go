@@ -1,26 +1,27 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"regexp"
-	"runtime"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A workload is work that contenders do in turn. The first contender is ours.
+// A workload is work that contenders do in turn. The first contender is ours; peers are those that are asked for by -peers all.
 type workload struct {
-	name       string
+	name, id   string // for people, and as a benchmark of Go is named
 	callers    int
 	contenders []contender
+	peers      []contender
 }
 
 // A contender makes one decision a call. Caller and n number the caller and its calls.
@@ -31,17 +32,29 @@ type contender struct {
 
 // result is what one run of a contender came to.
 type result struct {
+	n         int64
 	perSecond float64
 	p50, p99  time.Duration
 }
 
+// options are what the command line says.
+type options struct {
+	duration    time.Duration
+	runs        int
+	only, peers string
+	benchfmt    bool
+}
+
 func main() {
-	duration := flag.Duration("d", 2*time.Second, "how long a run takes")
-	runs := flag.Int("runs", 5, "how many runs of each contender; the ratio is that of the medians")
-	only := flag.String("only", "", "regular expression: the workloads to run")
+	var o options
+	flag.DurationVar(&o.duration, "d", 2*time.Second, "how long a run takes")
+	flag.IntVar(&o.runs, "runs", 5, "how many runs of each contender; the ratio is that of the medians")
+	flag.StringVar(&o.only, "only", "", "regular expression: the workloads to run")
+	flag.StringVar(&o.peers, "peers", "some", "whom to run beside: all, some (redis_rate and x/time/rate) or none")
+	flag.BoolVar(&o.benchfmt, "benchfmt", false, "print a line for every run, for benchstat, instead of the table")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Stdout, *duration, *runs, *only)
+	err := run(ctx, os.Stdout, o)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -49,48 +62,58 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out io.Writer, duration time.Duration, runs int, only string) error {
-	which, err := regexp.Compile(only)
+func run(ctx context.Context, out io.Writer, o options) error {
+	which, err := regexp.Compile(o.only)
 	if err != nil {
 		return fmt.Errorf("-only: %w", err)
 	}
-	if runs < 1 || duration <= 0 {
-		return fmt.Errorf("-runs %d and -d %v must be above 0", runs, duration)
+	if o.runs < 1 || o.duration <= 0 {
+		return fmt.Errorf("-runs %d and -d %v must be above 0", o.runs, o.duration)
 	}
 	redis, err := startRedis(ctx)
 	if err != nil {
 		return err
 	}
 	defer redis.stop()
-	fmt.Fprintf(out, "%s, %d cores, %s; medians of %d runs of %v\n\n", runtime.Version(), runtime.GOMAXPROCS(0), redis.version, runs, duration)
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "| work\t| contender\t| decisions/s\t| p50\t| p99\t| ours is\t|")
-	fmt.Fprintln(table, "|---\t|---\t|---:\t|---:\t|---:\t|---:\t|")
+	var f format = &table{out: out}
+	if o.benchfmt {
+		f = benchfmt{out}
+	}
+	f.header(redis.version, o.runs, o.duration)
 	for _, w := range workloads(redis.addr) {
 		if !which.MatchString(w.name) {
 			continue
 		}
-		medians, err := measure(ctx, w, duration, runs)
+		if w, err = w.beside(o.peers); err != nil {
+			return err
+		}
+		results, err := measure(ctx, w, o.duration, o.runs)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
-		for i, m := range medians {
-			ratio := ""
-			if i > 0 {
-				ratio = fmt.Sprintf("%.2f×", medians[0].perSecond/m.perSecond)
-			}
-			fmt.Fprintf(table, "| %s\t| %s\t| %.0f\t| %v\t| %v\t| %s\t|\n", w.name, w.contenders[i].name,
-				m.perSecond, m.p50.Round(time.Microsecond/10), m.p99.Round(time.Microsecond/10), ratio)
-		}
-		if err := table.Flush(); err != nil {
+		if err := f.workload(w, results); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// measure runs the contenders in turn, and returns the median of each.
-func measure(ctx context.Context, w workload, duration time.Duration, runs int) ([]result, error) {
+// beside returns the workload with the contenders that are asked for.
+func (w workload) beside(peers string) (workload, error) {
+	switch peers {
+	case "none":
+		w.contenders = w.contenders[:1]
+	case "all":
+		w.contenders = slices.Concat(w.contenders, w.peers)
+	case "some":
+	default:
+		return w, fmt.Errorf("-peers is %q: write all, some or none", peers)
+	}
+	return w, nil
+}
+
+// measure runs the contenders in turn, and returns the runs of each.
+func measure(ctx context.Context, w workload, duration time.Duration, runs int) ([][]result, error) {
 	all := make([][]result, len(w.contenders))
 	for range runs {
 		for i, c := range w.contenders {
@@ -101,12 +124,13 @@ func measure(ctx context.Context, w workload, duration time.Duration, runs int) 
 			all[i] = append(all[i], r)
 		}
 	}
-	medians := make([]result, len(all))
-	for i, rs := range all {
-		slices.SortFunc(rs, func(a, b result) int { return int(a.perSecond - b.perSecond) })
-		medians[i] = rs[len(rs)/2]
-	}
-	return medians, nil
+	return all, nil
+}
+
+// median is the run of which as many were faster as were slower.
+func median(rs []result) result {
+	sorted := slices.SortedFunc(slices.Values(rs), func(a, b result) int { return cmp.Compare(a.perSecond, b.perSecond) })
+	return sorted[len(sorted)/2]
 }
 
 // once runs a contender for a while, after a tenth of it to warm up.
@@ -116,11 +140,13 @@ func once(ctx context.Context, w workload, c contender, duration time.Duration) 
 		return result{}, err
 	}
 	defer closing()
-	if _, err := drive(ctx, w.callers, duration/10, call); err != nil {
+	if _, err := drive(ctx, w.callers, duration/10, call); err != nil && !errors.Is(err, errTooShort) {
 		return result{}, err
 	}
 	return drive(ctx, w.callers, duration, call)
 }
+
+var errTooShort = errors.New("there was no time for a single decision: give a longer -d")
 
 // drive lets callers call in a closed loop.
 func drive(ctx context.Context, callers int, duration time.Duration, call func(context.Context, int, int) error) (result, error) {
@@ -162,7 +188,11 @@ func drive(ctx context.Context, callers int, duration time.Duration, call func(c
 	if err == nil {
 		err = ctx.Err()
 	}
+	if err == nil && n == 0 {
+		err = errTooShort
+	}
 	return result{
+		n:         n,
 		perSecond: float64(n) / time.Since(start).Seconds(),
 		p50:       time.Duration(total.ValueAtQuantile(50)),
 		p99:       time.Duration(total.ValueAtQuantile(99)),
