@@ -11,11 +11,11 @@ BENCH ?= .
 FUZZTIME ?= 30s
 OPS ?= 1000000
 
-export FUZZTIME
+export FUZZTIME BASE ONLY DURATION
 
 .PHONY: help
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo 'Variables: PKG=$(PKG) COUNT=$(COUNT) BENCH=$(BENCH) FUZZTIME=$(FUZZTIME) OPS=$(OPS)'
 
@@ -48,6 +48,10 @@ lint: ## Run go vet, gofmt, go mod tidy and golangci-lint over every module
 .PHONY: bench
 bench: deps ## Measure beside peers in one run, and print ratios
 	go run ./bench
+
+.PHONY: bench-compare
+bench-compare: deps ## Measure the latest tag, or BASE, and the working tree in turn, and compare
+	@scripts/bench-compare.sh
 
 .PHONY: bench-go
 bench-go: ## Run the Go benchmarks named by BENCH, with allocations

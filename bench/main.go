@@ -70,23 +70,26 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	if o.runs < 1 || o.duration <= 0 {
 		return fmt.Errorf("-runs %d and -d %v must be above 0", o.runs, o.duration)
 	}
+	if !slices.Contains([]string{"all", "some", "none"}, o.peers) {
+		return fmt.Errorf("-peers is %q: write all, some or none", o.peers)
+	}
 	redis, err := startRedis(ctx)
 	if err != nil {
 		return err
 	}
 	defer redis.stop()
+	all := workloads(redis.addr)
+	ws := slices.DeleteFunc(slices.Clone(all), func(w workload) bool { return !which.MatchString(w.name) })
+	if len(ws) == 0 {
+		return fmt.Errorf("-only %s is the name of no workload, such as %q", o.only, all[0].name)
+	}
 	var f format = &table{out: out}
 	if o.benchfmt {
 		f = benchfmt{out}
 	}
 	f.header(redis.version, o.runs, o.duration)
-	for _, w := range workloads(redis.addr) {
-		if !which.MatchString(w.name) {
-			continue
-		}
-		if w, err = w.beside(o.peers); err != nil {
-			return err
-		}
+	for _, w := range ws {
+		w = w.beside(o.peers)
 		results, err := measure(ctx, w, o.duration, o.runs)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
@@ -99,17 +102,14 @@ func run(ctx context.Context, out io.Writer, o options) error {
 }
 
 // beside returns the workload with the contenders that are asked for.
-func (w workload) beside(peers string) (workload, error) {
+func (w workload) beside(peers string) workload {
 	switch peers {
 	case "none":
 		w.contenders = w.contenders[:1]
 	case "all":
 		w.contenders = slices.Concat(w.contenders, w.peers)
-	case "some":
-	default:
-		return w, fmt.Errorf("-peers is %q: write all, some or none", peers)
 	}
-	return w, nil
+	return w
 }
 
 // measure runs the contenders in turn, and returns the runs of each.

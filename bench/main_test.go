@@ -15,11 +15,7 @@ func TestContendersDecide(t *testing.T) {
 	srv := redistest.StartTCP(t)
 	const calls = 200
 	for _, w := range workloads(srv.Addr) {
-		w, err := w.beside("all")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range w.contenders {
+		for _, c := range w.beside("all").contenders {
 			t.Run(w.name+"/"+c.name, func(t *testing.T) {
 				for range 2 { // what the first run leaves in Redis, the second meets
 					call, done, err := c.open(t.Context())
@@ -87,6 +83,7 @@ func TestTable(t *testing.T) {
 		{duration: 0, runs: 1, peers: "some"},
 		{duration: 1, runs: 0, peers: "some"},
 		{duration: 1, runs: 1, peers: "others"},
+		{duration: 1, runs: 1, only: "no such work", peers: "some"},
 	} {
 		if err := run(t.Context(), &out, wrong); err == nil {
 			t.Errorf("%+v is taken", wrong)
