@@ -22,6 +22,7 @@ type workload struct {
 	callers    int
 	contenders []contender
 	peers      []contender
+	optional   bool // only on request
 }
 
 // A contender makes one decision a call. Caller and n number the caller and its calls.
@@ -79,7 +80,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	}
 	defer redis.stop()
 	all := workloads(redis.addr)
-	ws := slices.DeleteFunc(slices.Clone(all), func(w workload) bool { return !which.MatchString(w.name) })
+	ws := slices.DeleteFunc(slices.Clone(all), func(w workload) bool { return !which.MatchString(w.name) || w.optional && o.only == "" })
 	if len(ws) == 0 {
 		return fmt.Errorf("-only %s is the name of no workload, such as %q", o.only, all[0].name)
 	}

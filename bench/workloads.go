@@ -49,6 +49,7 @@ func workloads(addr string) []workload {
 			contenders: []contender{tidegateRedis(addr, ample, w.keys, false), redisRate(addr, redis_rate.PerSecond(10_000_000), w.keys, 1)},
 		})
 	}
+	ws = append(ws, layers(addr)...)
 	return append(ws,
 		workload{
 			name: "1 caller, a refused key", id: "RedisRefused/callers=1", callers: 1, peers: redisPeers(addr, 1, true),
