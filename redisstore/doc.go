@@ -4,6 +4,8 @@
 // are called by their digest and sent whole once, when the server does not know them. Commands are never sent twice
 // unless the server has said that it did not run them.
 //
+// A limit with a lease is decided here from tokens taken ahead, where there are enough: see internal/lease.
+//
 // Keys look like tidegate:{1f3a}rule/key; the part in braces is a hash of the key that makes the limits of one key
 // share a slot of a cluster. A key leaves by itself when its bucket is as good as new.
 //

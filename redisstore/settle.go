@@ -135,6 +135,8 @@ func (s *Store) Reset(ctx context.Context, charges []tidegate.Charge) error {
 		return err
 	}
 	defer cancel()
+	s.leases.Reset(charges)
+	defer s.leases.Reset(charges) // what was fetched meanwhile may be of before
 	for i := range charges {
 		c := algo.Named(&charges[i])
 		if err := algo.CheckCharge(&c); err != nil {

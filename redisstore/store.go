@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/lease"
 )
 
 // Config says how a [Store] works. The zero Config, like a nil one, is the documented default.
@@ -51,6 +52,7 @@ type Store struct {
 	started time.Time
 	closed  atomic.Bool
 
+	leases  *lease.Layer
 	limits  limits
 	batches batches
 	nodes   nodes // of a cluster
@@ -130,6 +132,7 @@ func newStore(cfg *Config) (*Store, error) {
 	if s.cfg.Now == nil {
 		s.cfg.Now = time.Now
 	}
+	s.leases = lease.New(lease.Config{Take: s.takeStrict, Wait: s.cfg.Timeout})
 	return s, nil
 }
 
@@ -151,6 +154,7 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
+	s.leases.Close()
 	return s.client.Close()
 }
 

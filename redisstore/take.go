@@ -24,12 +24,18 @@ type item struct {
 	bucket *busyKey // in a batch
 }
 
-// Take implements [tidegate.Store]. Takes that are waiting leave together: see batch.go.
-// In a cluster, buckets of different slots cannot be decided at one moment: see split.go.
+// Take implements [tidegate.Store]. Limits with a lease are decided here where tokens were taken ahead; all others, and
+// all that are not enough, by the server.
 func (s *Store) Take(ctx context.Context, charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, error) {
 	if err := s.ready(ctx, "take"); err != nil {
 		return dst, err
 	}
+	return s.leases.Take(ctx, charges, dst)
+}
+
+// takeStrict is Take without leases. Takes that are waiting leave together: see batch.go.
+// In a cluster, buckets of different slots cannot be decided at one moment: see split.go.
+func (s *Store) takeStrict(ctx context.Context, charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, error) {
 	var one [1]item
 	items := one[:]
 	if len(charges) != 1 {
