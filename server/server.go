@@ -26,6 +26,9 @@ type Config struct {
 	ShutdownDelay time.Duration
 	// DrainTime is how long a shutdown then waits for the requests that are running. Default: 10 s.
 	DrainTime time.Duration
+	// Leases tells what became of the tokens that the store took ahead, for /metrics; redisstore's Stats has it.
+	// Default: none, the store has no leases.
+	Leases func() LeaseStats
 	// Logger is told of changes of state, never of single requests. Default: none, nothing is logged.
 	Logger *slog.Logger
 }
@@ -62,6 +65,9 @@ func New(store tidegate.Store, cfg *Config) (*Server, error) {
 		s.token = newToken(s.cfg.Token)
 	}
 	s.metrics = newMetrics(func() float64 { return float64(s.running.Load()) })
+	if s.cfg.Leases != nil {
+		s.metrics.leases(s.cfg.Leases)
+	}
 	s.store = &watchedStore{Store: store, metrics: s.metrics, log: s.log}
 	rules, err := newTable(s.store, s.cfg.Rules)
 	if err != nil {

@@ -31,6 +31,9 @@ const calm = time.Second
 func (w *watchedStore) Take(ctx context.Context, charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, error) {
 	start := time.Now()
 	ds, err := w.Store.Take(ctx, charges, dst)
+	if err == nil && len(ds) > 0 && ds[len(ds)-1].Source == tidegate.SourceLease {
+		return ds, nil // the store was not asked, which says nothing of how it does
+	}
 	w.saw(start, err)
 	return ds, err
 }

@@ -75,6 +75,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		Token:         token,
 		ShutdownDelay: f.delay,
 		DrainTime:     f.drain,
+		Leases:        leasesOf(store),
 		Logger:        slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 	})
 	if err != nil {

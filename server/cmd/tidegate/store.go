@@ -12,6 +12,7 @@ import (
 	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/memstore"
 	"github.com/tidegate-go/tidegate/redisstore"
+	"github.com/tidegate-go/tidegate/server"
 )
 
 const (
@@ -56,6 +57,18 @@ func openStoreWith(flag string, cfg *redisstore.Config) (tidegate.Store, error) 
 		return nil, errors.New(oneLine(concealed(err.Error(), name))) // it says which forms there are
 	}
 	return store, nil
+}
+
+// leasesOf returns what tells of the store's leases; nil if it has none.
+func leasesOf(store tidegate.Store) func() server.LeaseStats {
+	s, ok := store.(*redisstore.Store)
+	if !ok {
+		return nil
+	}
+	return func() server.LeaseStats {
+		st := s.Stats()
+		return server.LeaseStats{Taken: st.LeaseTaken, Spent: st.LeaseSpent, Lapsed: st.LeaseLapsed, Takes: st.LeaseTakes}
+	}
 }
 
 // noAnswer says which store failed, and why, without a secret.
