@@ -59,6 +59,7 @@ func workloads(addr string) []workload {
 			name: "64 callers, user and tenant and global at once", id: "RedisThreeLimits/callers=64", callers: 64,
 			contenders: []contender{threeLimits(addr), redisRate(addr, redis_rate.PerSecond(10_000_000), 1000, 3)},
 		},
+		hotKeyWithLeases(addr),
 		workload{
 			name: "memory, one limiter", id: "Memory/callers=1/keys=1", callers: 1,
 			contenders: []contender{memory(1), xRate()}, peers: memoryPeers(1),
