@@ -26,11 +26,10 @@ func (l *Layer) add(c *tidegate.Charge) *cell {
 	return x
 }
 
-// drop forgets a cell, whose tokens lapse. The shard is locked.
+// drop forgets a cell, whose tokens lapse, as will those that a flight brings for it. The shard is locked.
 func (l *Layer) drop(sh *shard, name bucket, x *cell) {
 	sh.stats.Lapsed += x.left
 	x.left = 0
-	x.flight = nil // what it brings has nowhere to go
 	delete(sh.cells, name)
 	l.count.Add(-1)
 }

@@ -243,6 +243,10 @@ func TestWaitIsBounded(t *testing.T) {
 func TestLeaseEndsInFlight(t *testing.T) {
 	for name, end := range map[string]func(s *slow, c tidegate.Charge){
 		"a reset": func(s *slow, c tidegate.Charge) { s.layer.Reset([]tidegate.Charge{c}) },
+		"a reset, after which another begins": func(s *slow, c tidegate.Charge) {
+			s.layer.Reset([]tidegate.Charge{c})
+			_, _ = s.layer.Take(context.Background(), []tidegate.Charge{c}, nil)
+		},
 		"a newer limit": func(s *slow, c tidegate.Charge) {
 			c.Version, c.Cost = 8, 0
 			_, _ = s.layer.Take(context.Background(), []tidegate.Charge{c}, nil)

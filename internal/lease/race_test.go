@@ -89,9 +89,15 @@ func TestEverythingAtOnce(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	time.Sleep(2 * time.Millisecond) // those whose caller has left
 	layer.Close()
 	s := layer.Stats()
+	for range 10_000 { // until those have landed whose caller has left
+		if s.Lapsed == s.Taken-s.Spent && admitted.Load()+s.Lapsed == charged.Load() {
+			break
+		}
+		time.Sleep(time.Millisecond)
+		s = layer.Stats()
+	}
 	if s.Lapsed != s.Taken-s.Spent {
 		t.Errorf("%+v: some are left of a layer that is closed", s)
 	}
