@@ -171,7 +171,7 @@ func TestBadEntryFailsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bad := s.bucketKey(&tidegate.Charge{Rule: "r", Key: "bad"}, s.tag(&tidegate.Charge{Rule: "r", Key: "bad"}))
+	bad := s.bucketKey(&tidegate.Charge{Rule: "r", Key: "bad"}, s.tag(&tidegate.Charge{Rule: "r", Key: "bad"}), 0)
 	if _, err := srv.Do("SADD", bad, "x"); err != nil {
 		t.Fatal(err)
 	}

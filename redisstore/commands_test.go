@@ -120,7 +120,7 @@ func driveAll(t *testing.T, s *Store) {
 func driveRandom(t *testing.T, url string, operations int) {
 	t.Helper()
 	p := newPair(t, url, "tidegate:random:")
-	g := newGenerator(1)
+	g := newGenerator(1, false)
 	ops := make([]operation, operations)
 	for i := range ops {
 		ops[i] = g.next()

@@ -31,6 +31,7 @@ type operation struct {
 	charges []tidegate.Charge
 	id      string
 	cost    int64
+	at      uint64 // by which shards are chosen
 }
 
 func (o operation) String() string {
@@ -64,6 +65,7 @@ type generator struct {
 	rules []*genRule
 	held  []operation // reservations and permits that may be settled, renewed, released
 	ids   int
+	split bool // most limits that can have shards do
 }
 
 type genRule struct {
@@ -78,8 +80,8 @@ type genVersion struct {
 	version int64
 }
 
-func newGenerator(seed uint64) *generator {
-	g := &generator{r: rand.New(rand.NewPCG(seed, 0)), now: base}
+func newGenerator(seed uint64, split bool) *generator {
+	g := &generator{r: rand.New(rand.NewPCG(seed, 0)), now: base, split: split}
 	for i := range 6 {
 		g.rules = append(g.rules, &genRule{name: "r" + strconv.Itoa(i), limit: g.limit(), version: g.version()})
 	}
@@ -91,6 +93,9 @@ func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 func (g *generator) limit() *tidegate.Limit {
 	for {
 		l := g.anyLimit()
+		if g.split && g.r.IntN(8) > 0 {
+			l.Shards = pick(g.r, 2, 2, 3, 5, 256)
+		}
 		if l.Validate() == nil {
 			l = l.Normalize()
 			return &l
@@ -207,6 +212,9 @@ func (g *generator) next() operation {
 	r := g.r
 	g.step()
 	o := operation{now: g.now, verb: "take"}
+	if g.split {
+		o.at = r.Uint64()
+	}
 	switch n := r.IntN(100); {
 	case n < 14 && len(g.held) > 0:
 		h := g.held[r.IntN(len(g.held))]
@@ -248,6 +256,7 @@ func (g *generator) next() operation {
 // pair is the two stores on one injected clock.
 type pair struct {
 	now   int64
+	at    uint64 // chooses shards
 	goes  tidegate.Store
 	redis tidegate.Store
 }
@@ -255,7 +264,8 @@ type pair struct {
 func newPair(tb testing.TB, url string, prefix string) *pair {
 	tb.Helper()
 	p := &pair{}
-	p.goes = memstore.New(&memstore.Config{Now: func() time.Time { return time.UnixMicro(p.now) }, SweepEvery: -1})
+	mem := memstore.New(&memstore.Config{Now: func() time.Time { return time.UnixMicro(p.now) }, SweepEvery: -1})
+	p.goes = newShardModel(mem, func() uint64 { return p.at })
 	s, err := Open(url, &Config{
 		Prefix: prefix, Timeout: time.Minute,
 		// A caller whose clock is far off is asked again for the boundaries of calendars.
@@ -265,6 +275,7 @@ func newPair(tb testing.TB, url string, prefix string) *pair {
 		tb.Fatal(err)
 	}
 	s.scripts, s.inject = newScripts(true), func() int64 { return p.now }
+	s.chance = func() uint64 { return p.at }
 	p.redis = s
 	tb.Cleanup(func() {
 		_ = p.goes.Close()
@@ -314,7 +325,7 @@ func same(goes, lua string) bool {
 // differ returns the number of the first operation for which the stores differ, and what each says; or -1.
 func (p *pair) differ(ops []operation) (at int, goes, lua string) {
 	for i, o := range ops {
-		p.now = o.now
+		p.now, p.at = o.now, o.at
 		if goes, lua = o.apply(p.goes), o.apply(p.redis); !same(goes, lua) || strings.HasPrefix(goes, "error") {
 			return i, goes, lua
 		}
@@ -352,14 +363,18 @@ func reduce(tb testing.TB, url string, ops []operation) []operation {
 }
 
 func TestDifferential(t *testing.T) {
+	differential(t, envInt(t, "TIDEGATE_CONFORMANCE_OPS", 60_000), false)
+}
+
+func differential(t *testing.T, total int, split bool) {
+	t.Helper()
 	srv := redistest.Start(t)
-	total := envInt(t, "TIDEGATE_CONFORMANCE_OPS", 60_000)
 	seed := uint64(envInt(t, "TIDEGATE_CONFORMANCE_SEED", int(time.Now().UnixNano()&0xffffffff)))
 	const perRun = 5_000
 	t.Logf("seed %d: repeat with TIDEGATE_CONFORMANCE_SEED=%d", seed, seed)
 	done := 0
 	for ; done < total; seed++ {
-		g := newGenerator(seed)
+		g := newGenerator(seed, split)
 		var ops []operation
 		for len(ops) < min(perRun, total-done) {
 			ops = append(ops, g.next())

@@ -370,7 +370,7 @@ func TestExpiryChangesNothing(t *testing.T) {
 	defer client.Close()
 	for run := range uint64(10) {
 		prefix := fmt.Sprintf("run%d:", run)
-		g, p := newGenerator(seed+run), newPair(t, srv.URL(), prefix)
+		g, p := newGenerator(seed+run, false), newPair(t, srv.URL(), prefix)
 		now, limits := int64(0), map[string]*tidegate.Limit{}
 		for i := range 1200 {
 			o := g.next()

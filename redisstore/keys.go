@@ -26,22 +26,29 @@ func (s *Store) tag(c *tidegate.Charge) uint32 {
 
 // appendPrefix appends the part of a key that comes before the bucket's name: "tidegate:{1f3a}".
 func (s *Store) appendPrefix(b []byte, tag uint32) []byte {
-	const hex = "0123456789abcdef"
 	b = append(append(b, s.cfg.Prefix...), '{')
+	return append(appendTag(b, tag), '}')
+}
+
+// appendTag appends the four digits of a tag.
+func appendTag(b []byte, tag uint32) []byte {
+	const hex = "0123456789abcdef"
 	for shift := 12; shift >= 0; shift -= 4 {
 		b = append(b, hex[tag>>shift&15])
 	}
-	return append(b, '}')
+	return b
 }
 
-// bucketKey returns the key of a charge's bucket.
-func (s *Store) bucketKey(c *tidegate.Charge, tag uint32) string {
+// bucketKey returns the key of a charge's bucket, or of one shard of it: see appendShard.
+func (s *Store) bucketKey(c *tidegate.Charge, tag uint32, shard int) string {
 	var space [256]byte
 	b := s.appendPrefix(space[:0], tag)
 	if s.cfg.KeySecret != nil {
-		return string(key.AppendSecret(b, s.cfg.KeySecret, c.Rule, c.Key))
+		b = key.AppendSecret(b, s.cfg.KeySecret, c.Rule, c.Key)
+	} else {
+		b = key.AppendBucket(b, c.Rule, c.Key)
 	}
-	return string(key.AppendBucket(b, c.Rule, c.Key))
+	return string(appendShard(b, shard))
 }
 
 // recordKey returns the key of what a reservation charged in a slot.

@@ -102,7 +102,7 @@ func TestClusterPipelineOfASilentNode(t *testing.T) {
 	onSilent := map[string]bool{}
 	for i := range 30 {
 		c := tidegate.Charge{Rule: "crowd", Key: fmt.Sprint(i), Limit: limit}
-		onSilent[c.Key] = len(storedKeys(t, clu.Nodes[silent], s.bucketKey(&c, s.tag(&c)))) > 0
+		onSilent[c.Key] = len(storedKeys(t, clu.Nodes[silent], s.bucketKey(&c, s.tag(&c), 0))) > 0
 	}
 	clu.Nodes[silent].Pause()
 	defer clu.Nodes[silent].Resume()

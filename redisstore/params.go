@@ -18,6 +18,9 @@ type compiled struct {
 
 	args []any // of a plain bucket, for the run script
 
+	shards []*compiled // of a limit that has some; those of one size are one
+	larger int         // how many of them, the first ones, hold one more than the others; 0 if all hold the same
+
 	// misses is how many more takes go past the run script, which has found buckets that it leaves alone: while
 	// replicas disagree about the limit.
 	misses atomic.Int32
@@ -47,14 +50,9 @@ func (ls *limits) of(c *tidegate.Charge) (*compiled, error) {
 	l := ls.all[id]
 	ls.mu.RUnlock()
 	if l == nil {
-		p, err := algo.Compile(*c.Limit)
-		if err != nil {
+		var err error
+		if l, err = compile(c.Limit, c.Version); err != nil {
 			return nil, err
-		}
-		l = &compiled{source: c.Limit, version: c.Version, params: p}
-		if cost, gain, size, tick, ok := p.Plain(); ok {
-			l.tail = "|" + strconv.FormatInt(c.Version, 10) + "|" + p.Spec
-			l.args = []any{l.tail, cost, gain, size, tick}
 		}
 		ls.mu.Lock()
 		if have := ls.all[id]; have != nil { // compiled by another caller meanwhile: takes of one limit are to be alike
@@ -69,4 +67,17 @@ func (ls *limits) of(c *tidegate.Charge) (*compiled, error) {
 	}
 	ls.last.Store(l)
 	return l, nil
+}
+
+func compile(limit *tidegate.Limit, version int64) (*compiled, error) {
+	p, err := algo.Compile(*limit)
+	if err != nil {
+		return nil, err
+	}
+	l := &compiled{source: limit, version: version, params: p}
+	if cost, gain, size, tick, ok := p.Plain(); ok {
+		l.tail = "|" + strconv.FormatInt(version, 10) + "|" + p.Spec
+		l.args = []any{l.tail, cost, gain, size, tick}
+	}
+	return l, l.compileShards()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/internal/algo"
 )
@@ -14,21 +15,21 @@ func (s *Store) Settle(ctx context.Context, id string, charges []tidegate.Charge
 	if cost < 0 {
 		return algo.ErrNegativeCost
 	}
-	return s.each(ctx, "settle", charges, false, func(ctx context.Context, part []item) (int, error) {
+	return s.each(ctx, "settle", id, charges, false, func(ctx context.Context, part []item) (int, error) {
 		return s.settleGroup(ctx, id, part, cost)
 	})
 }
 
 // Renew implements [tidegate.Store].
 func (s *Store) Renew(ctx context.Context, id string, charges []tidegate.Charge) error {
-	return s.each(ctx, "renew", permitsOf(charges), true, func(ctx context.Context, part []item) (int, error) {
+	return s.each(ctx, "renew", id, permitsOf(charges), true, func(ctx context.Context, part []item) (int, error) {
 		return s.permitGroup(ctx, "renew", id, part)
 	})
 }
 
 // Release implements [tidegate.Store].
 func (s *Store) Release(ctx context.Context, id string, charges []tidegate.Charge) error {
-	return s.each(ctx, "release", permitsOf(charges), false, func(ctx context.Context, part []item) (int, error) {
+	return s.each(ctx, "release", id, permitsOf(charges), false, func(ctx context.Context, part []item) (int, error) {
 		return s.permitGroup(ctx, "release", id, part)
 	})
 }
@@ -43,9 +44,9 @@ func permitsOf(charges []tidegate.Charge) []tidegate.Charge {
 	return permits
 }
 
-// each applies f to the charges of each slot, and wants any of them to know what f is about, or all.
-// f returns how many of its charges do.
-func (s *Store) each(ctx context.Context, op string, charges []tidegate.Charge, all bool, f func(context.Context, []item) (int, error)) error {
+// each applies f to the charges of each slot, and wants any of them to know the id, or all. f returns how many of its
+// charges do. Those on limits with shards are looked for where the id may have led them.
+func (s *Store) each(ctx context.Context, op, id string, charges []tidegate.Charge, all bool, f func(context.Context, []item) (int, error)) error {
 	bounded, cancel, err := s.begin(ctx, op)
 	if err != nil {
 		return err
@@ -59,6 +60,26 @@ func (s *Store) each(ctx context.Context, op string, charges []tidegate.Charge, 
 	if err := s.fill(items, named); err != nil {
 		return err
 	}
+	known, rest := 0, items
+	for _, c := range choices(items, id) {
+		s.place(rest, c)
+		var n int
+		if n, rest, err = s.eachOf(bounded, rest, f); err != nil {
+			return s.failure(ctx, op, err)
+		}
+		if known += n; !sharded(rest) {
+			break
+		}
+	}
+	if known == 0 || all && len(rest) > 0 {
+		return tidegate.ErrUnknownID
+	}
+	return nil
+}
+
+// eachOf applies f to the items of each slot, and returns how many of them know what f is about, and the others of slots
+// in which none does.
+func (s *Store) eachOf(ctx context.Context, items []item, f func(context.Context, []item) (int, error)) (known int, rest []item, err error) {
 	forget := func() {
 		for i := range items {
 			s.denied.forget(items[i].key)
@@ -66,22 +87,20 @@ func (s *Store) each(ctx context.Context, op string, charges []tidegate.Charge, 
 	}
 	forget()
 	defer forget() // before it, and after it, however it ends
-	known, asked := 0, 0
 	for _, g := range s.groups(items) {
 		part := make([]item, len(g))
 		for j, i := range g {
 			part[j] = items[i]
 		}
-		n, err := f(bounded, part)
+		n, err := f(ctx, part)
 		if err != nil {
-			return s.failure(ctx, op, err)
+			return known, nil, err
 		}
-		known, asked = known+n, asked+len(part)
+		if known += n; n < len(part) {
+			rest = append(rest, part...)
+		}
 	}
-	if known == 0 || all && known < asked {
-		return tidegate.ErrUnknownID
-	}
-	return nil
+	return known, rest, nil
 }
 
 // settleGroup settles what a reservation charged in one slot, and returns how many charges that were.
@@ -142,12 +161,31 @@ func (s *Store) Reset(ctx context.Context, charges []tidegate.Charge) error {
 		if err := algo.CheckCharge(&c); err != nil {
 			return err
 		}
-		key := s.bucketKey(&c, s.tag(&c))
-		err := s.client.Del(bounded, key).Err()
-		s.denied.forget(key)
+		keys, err := s.keys(&c)
+		if err != nil {
+			return err
+		}
+		err = s.delete(bounded, keys)
+		for _, k := range keys {
+			s.denied.forget(k)
+		}
 		if err != nil {
 			return s.failure(ctx, "reset", err)
 		}
 	}
 	return nil
+}
+
+// delete deletes keys, which in a cluster may lie in several slots.
+func (s *Store) delete(ctx context.Context, keys []string) error {
+	if !s.cluster || len(keys) == 1 {
+		return s.client.Del(ctx, keys...).Err()
+	}
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, k := range keys {
+			p.Del(ctx, k)
+		}
+		return nil
+	})
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -48,7 +49,8 @@ type Store struct {
 	client  redis.UniversalClient
 	cluster bool
 	scripts *scripts
-	inject  func() int64 // the time of the scripts, for tests; nil: the server's
+	inject  func() int64  // the time of the scripts, for tests; nil: the server's
+	chance  func() uint64 // chooses shards
 	started time.Time
 	closed  atomic.Bool
 
@@ -103,7 +105,7 @@ func New(client redis.UniversalClient, cfg *Config) (*Store, error) {
 }
 
 func newStore(cfg *Config) (*Store, error) {
-	s := &Store{scripts: newScripts(false), started: time.Now()}
+	s := &Store{scripts: newScripts(false), started: time.Now(), chance: rand.Uint64}
 	if cfg != nil {
 		s.cfg = *cfg
 	}

@@ -20,8 +20,10 @@ type item struct {
 	charge *tidegate.Charge
 	limit  *compiled
 	tag    uint32
-	key    string   // empty for a limit without a bucket
-	bucket *busyKey // in a batch
+	home   uint32    // the tag of the key, from which those of shards are counted
+	key    string    // empty for a limit without a bucket
+	whole  *compiled // of a charge on one shard, whose limit is then that of the shard; see shards.go
+	bucket *busyKey  // in a batch
 }
 
 // Take implements [tidegate.Store]. Limits with a lease are decided here where tokens were taken ahead; all others, and
@@ -48,32 +50,43 @@ func (s *Store) takeStrict(ctx context.Context, charges []tidegate.Charge, dst [
 	for range charges {
 		dst = append(dst, tidegate.Decision{})
 	}
+	var err error
+	if sharded(items) {
+		err = s.takeShards(ctx, items, dst[n:])
+	} else {
+		err = s.takeOnce(ctx, items, dst[n:])
+	}
+	if err != nil {
+		return dst[:n], err
+	}
+	return dst, nil
+}
+
+// takeOnce decides a take whose buckets are known.
+func (s *Store) takeOnce(ctx context.Context, items []item, decisions []tidegate.Decision) error {
 	if !s.cfg.NoDeniedCache && cacheable(items) {
 		if d, ok := s.denied.refuse(&items[0], s.clock()); ok {
-			dst[n] = d
-			return dst, nil
+			decisions[0] = d
+			return nil
 		}
 	}
 	s.outdate(items)
 	var err error
 	switch keyed, together := s.slots(items); {
 	case keyed == 0:
-		takeStateless(items, dst[n:])
+		takeStateless(items, decisions)
 	case together:
-		err = s.batches.take(ctx, items, dst[n:])
+		err = s.batches.take(ctx, items, decisions)
 	default:
 		bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-		err = s.takeSplit(bounded, items, s.groups(items), dst[n:])
+		err = s.takeSplit(bounded, items, s.groups(items), decisions)
 		cancel()
 		if err != nil {
 			err = s.failure(ctx, "take", err)
 		}
 	}
-	s.forget(items, dst[n:])
-	if err != nil {
-		return dst[:n], err
-	}
-	return dst, nil
+	s.forget(items, decisions)
+	return err
 }
 
 // outdate drops what the server said of buckets that it is about to be asked to charge: it may find its clock set back,
@@ -106,7 +119,7 @@ func (s *Store) forget(items []item, decisions []tidegate.Decision) {
 	}
 }
 
-// fill makes the items of the charges.
+// fill makes the items of the charges. Those of limits with shards have no bucket until place gives them one.
 func (s *Store) fill(items []item, charges []tidegate.Charge) error {
 	for i := range charges {
 		c := &charges[i]
@@ -118,10 +131,16 @@ func (s *Store) fill(items []item, charges []tidegate.Charge) error {
 			return err
 		}
 		items[i] = item{charge: c, limit: l}
-		if k := l.params.Kind; k != algo.None && k != algo.Unlimited {
-			items[i].tag = s.tag(c)
-			items[i].key = s.bucketKey(c, items[i].tag)
+		if k := l.params.Kind; k == algo.None || k == algo.Unlimited {
+			continue
 		}
+		items[i].home = s.tag(c)
+		if l.shards != nil {
+			items[i].whole = l
+			continue
+		}
+		items[i].tag = items[i].home
+		items[i].key = s.bucketKey(c, items[i].tag, 0)
 	}
 	return nil
 }
