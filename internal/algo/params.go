@@ -51,6 +51,10 @@ type Params struct {
 	debt       int64 // units beyond size that a leaky bucket lets wait
 	most       int64 // units beyond which debt is not counted
 	step       int64 // ticks of one step of the warm-up; 0 for none
+	plain      bool  // a bucket without a warm-up, for which there are the next three
+	perCost    divisor
+	perGain    divisor
+	perTick    divisor
 
 	// Fixed and sliding windows, log and permits.
 	n        int64 // N
@@ -124,6 +128,10 @@ func (p *Params) compileBucket(l tidegate.Limit, per int64) {
 	p.most = top
 	if hi, lo := bits.Mul64(uint64(p.gain), uint64(century/p.tick)); hi == 0 && lo < top {
 		p.most = int64(lo)
+	}
+	if p.step == 0 {
+		p.plain = true
+		p.perCost, p.perGain, p.perTick = newDivisor(p.cost), newDivisor(p.gain), newDivisor(p.tick)
 	}
 	p.Spec = fmt.Sprintf("b %d %d %d %d %d %d %d", p.cost, p.gain, p.size, p.debt, p.most, p.step, p.tick)
 }
