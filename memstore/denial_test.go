@@ -20,7 +20,8 @@ func TestDenialWritesNothing(t *testing.T) {
 			}
 			takeCharge(t, s, charge)
 			i := s.idOf(&charge)
-			before := s.shard(i).buckets[i].state
+			sh := s.shard(i)
+			before := sh.state(sh.find(i))
 			for _, cost := range []int64{20, 21, 0} {
 				c.advance(time.Millisecond)
 				asked := charge
@@ -30,7 +31,7 @@ func TestDenialWritesNothing(t *testing.T) {
 				if _, err := s.Take(context.Background(), []tidegate.Charge{asked, full}, nil); err != nil {
 					t.Fatal(err)
 				}
-				if got := s.shard(i).buckets[i].state; got != before {
+				if got := sh.state(sh.find(i)); got != before {
 					t.Errorf("a cost of %d: the state was %+v and is %+v", cost, before, got)
 				}
 			}

@@ -172,11 +172,12 @@ func (s *Store) change(c *tidegate.Charge, f func(*algo.Params, *algo.State, int
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.now()
-	b := sh.buckets[i]
+	slot := sh.find(i)
 	var st algo.State
 	var current *policy
-	if b != nil {
-		current, st = b.policy, b.state.Clone()
+	if slot >= 0 {
+		current, st = sh.policy(slot), sh.state(slot)
+		st = st.Clone()
 	}
 	pol, _, err := s.policies.resolve(current, &st, c, now, s)
 	if err != nil {
@@ -188,7 +189,7 @@ func (s *Store) change(c *tidegate.Charge, f func(*algo.Params, *algo.State, int
 	if !f(pol.params, &st, now, w) {
 		return false, nil
 	}
-	added = s.put(sh, i, b, pol, &st)
+	added = s.put(sh, i, slot, pol, &st)
 	return true, nil
 }
 
@@ -203,8 +204,8 @@ func (s *Store) Reset(ctx context.Context, charges []tidegate.Charge) error {
 	for _, i := range s.idsOf(charges) {
 		sh := s.shard(i)
 		sh.mu.Lock()
-		if _, ok := sh.buckets[i]; ok {
-			delete(sh.buckets, i)
+		if slot := sh.find(i); slot >= 0 {
+			sh.remove(slot)
 			s.keys.Add(-1)
 		}
 		sh.mu.Unlock()

@@ -21,29 +21,32 @@ func (s *Store) forgetOne(kept func(id) bool) bool {
 	const sample = 5
 	var victim id
 	least, seen := math.Inf(1), 0
-	start := rand.IntN(shardCount)
-	for n := 0; n < shardCount && seen < sample; n++ {
-		sh := &s.shards[(start+n)%shardCount]
+	start := rand.IntN(len(s.shards))
+	for n := 0; n < len(s.shards) && seen < sample; n++ {
+		sh := &s.shards[(start+n)%len(s.shards)]
 		sh.mu.Lock()
 		now := s.now()
-		looked := 0
-		for i, b := range sh.buckets {
-			if looked++; looked > sample {
-				break
-			}
-			if kept(i) {
+		slot := 0
+		if sh.n > 0 {
+			slot = rand.IntN(len(sh.slots))
+		}
+		for left := min(sh.n, sample); left > 0 && seen < sample; slot = sh.next(slot) {
+			e := &sh.slots[slot]
+			if e.a&live == 0 {
 				continue
 			}
-			p := b.policy.params
-			st := b.state
+			left--
+			if kept(e.id) {
+				continue
+			}
+			p := sh.policy(slot).params
+			st := sh.state(slot)
 			t := s.clockOf(p, now)
 			p.Load(&st, t, p.Window(t))
 			if used, capacity := p.Usage(&st, t); float64(used)/float64(capacity) < least {
-				least, victim = float64(used)/float64(capacity), i
+				least, victim = float64(used)/float64(capacity), e.id
 			}
-			if seen++; seen == sample {
-				break
-			}
+			seen++
 		}
 		sh.mu.Unlock()
 	}
@@ -53,10 +56,11 @@ func (s *Store) forgetOne(kept func(id) bool) bool {
 	sh := s.shard(victim)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if _, ok := sh.buckets[victim]; !ok {
+	slot := sh.find(victim)
+	if slot < 0 {
 		return false
 	}
-	delete(sh.buckets, victim)
+	sh.remove(slot)
 	s.keys.Add(-1)
 	if least > 0 {
 		s.evicted.Add(1)

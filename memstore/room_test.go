@@ -16,7 +16,7 @@ func (s *Store) count() (n int64) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		n += int64(len(sh.buckets))
+		n += int64(sh.n)
 		sh.mu.Unlock()
 	}
 	return n

@@ -31,11 +31,14 @@ type Stats struct {
 }
 
 const (
-	shardCount     = 256
 	defaultMaxKeys = 1_000_000
 	defaultSweep   = time.Second
-	// sweepShards is how many shards a sweep looks through, so that each is seen every 16 intervals.
-	sweepShards = 16
+	// sweeps is the number of sweeps that look through all shards.
+	sweeps = 16
+	// There are as many shards as it takes, in powers of two, for each to hold so many buckets, so that a shard grows in a
+	// few microseconds however many keys there may be; but neither fewer nor more than this.
+	bucketsPerShard      = 4096
+	minShards, maxShards = 256, 1 << 14
 )
 
 // Store is a [tidegate.Store] in memory. Create it with [New] and close it when done.
@@ -50,7 +53,7 @@ type Store struct {
 	stop     chan struct{}
 	stopped  chan struct{}
 	policies policies
-	shards   [shardCount]shard
+	shards   []shard // a power of two of them
 
 	reservations reservations
 }
@@ -59,19 +62,14 @@ var _ tidegate.Store = (*Store)(nil)
 
 // shard is a part of the buckets under one lock.
 type shard struct {
-	mu      sync.Mutex
-	buckets map[id]*bucket
-	_       [40]byte // keeps two shards' locks out of one cache line
+	mu sync.Mutex
+	table
+	_ [40]byte // keeps two shards' locks out of one cache line
 }
 
 // id is a keyed hash of rule and key of 128 bits: two names share one with a chance of 2^-64 at four billion keys, and
 // nobody who does not know the seeds can choose two that do.
 type id struct{ a, b uint64 }
-
-type bucket struct {
-	state  algo.State
-	policy *policy
-}
 
 // New returns an empty store. A nil config is the default.
 func New(cfg *Config) *Store {
@@ -98,9 +96,11 @@ func New(cfg *Config) *Store {
 			s.wall = s.now
 		}
 	}
-	for i := range s.shards {
-		s.shards[i].buckets = make(map[id]*bucket)
+	shards := int64(minShards)
+	for shards < maxShards && shards*bucketsPerShard < s.maxKeys {
+		shards *= 2
 	}
+	s.shards = make([]shard, shards)
 	s.policies.init()
 	s.reservations.init()
 	if every < 0 {
@@ -134,7 +134,7 @@ func (s *Store) Close() error {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		sh.buckets = make(map[id]*bucket)
+		sh.table = table{}
 		sh.mu.Unlock()
 	}
 	s.keys.Store(0)
@@ -153,19 +153,26 @@ func (s *Store) ready(ctx context.Context, op string) error {
 	return nil
 }
 
-// idOf names the bucket of a charge. The rule's length keeps ("ab", "c") and ("a", "bc") apart.
-func (s *Store) idOf(c *tidegate.Charge) id {
-	n := uint64(len(c.Rule)) * 0x9e3779b97f4a7c15
-	return id{
-		a: maphash.String(s.seeds[0], c.Key) ^ rotate(maphash.String(s.seeds[1], c.Rule)+n),
-		b: maphash.String(s.seeds[1], c.Key) ^ rotate(maphash.String(s.seeds[0], c.Rule)+n),
-	}
+// ruleOf returns what a rule adds to the ids of its buckets. Its length keeps ("ab", "c") and ("a", "bc") apart.
+func (s *Store) ruleOf(rule string) id {
+	n := uint64(len(rule)) * 0x9e3779b97f4a7c15
+	return id{rotate(maphash.String(s.seeds[1], rule) + n), rotate(maphash.String(s.seeds[0], rule) + n)}
 }
+
+// idIn names the bucket of a key under a rule.
+func (s *Store) idIn(rule id, key string) id {
+	return id{maphash.String(s.seeds[0], key) ^ rule.a, maphash.String(s.seeds[1], key) ^ rule.b}
+}
+
+// idOf names the bucket of a charge.
+func (s *Store) idOf(c *tidegate.Charge) id { return s.idIn(s.ruleOf(c.Rule), c.Key) }
 
 // rotate keeps a rule and a key of the same text from cancelling each other out.
 func rotate(h uint64) uint64 { return h<<31 | h>>33 }
 
-func (s *Store) shard(i id) *shard { return &s.shards[i.a%shardCount] }
+func (s *Store) shardOf(i id) int { return int(i.a & uint64(len(s.shards)-1)) }
+
+func (s *Store) shard(i id) *shard { return &s.shards[s.shardOf(i)] }
 
 // sweep forgets, a few shards at a time, the buckets that are as good as new.
 func (s *Store) sweep(every time.Duration) {
@@ -178,36 +185,46 @@ func (s *Store) sweep(every time.Duration) {
 			return
 		case <-tick.C:
 		}
-		for range sweepShards {
-			s.sweepShard(&s.shards[next%shardCount])
+		for range len(s.shards) / sweeps {
+			s.sweepShard(&s.shards[next%len(s.shards)])
 			next++
 		}
 		s.reservations.sweep(s.now())
 	}
 }
 
-// sweepShard looks through a shard, letting go of its lock every so many buckets.
+// sweepShard looks through a shard, letting go of its lock every so many slots. What moves meanwhile may be missed this
+// time, or looked at twice.
 func (s *Store) sweepShard(sh *shard) {
-	const most = 512 // buckets looked at under the lock at a time
+	const most = 512 // slots looked at under the lock at a time
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	n := 0
 	now := s.now()
-	for i, b := range sh.buckets {
-		if n++; n%most == 0 {
+	for slot, n := 0, 1; slot < len(sh.slots); n++ {
+		if n%most == 0 {
 			sh.mu.Unlock()
 			sh.mu.Lock()
 			now = s.now()
-			if sh.buckets[i] != b {
-				continue // it went meanwhile, and another may have come in its place
+			if slot >= len(sh.slots) {
+				break
 			}
 		}
-		p := b.policy.params
-		if t := s.clockOf(p, now); p.IdleAt(&b.state, t, p.Window(t)) <= t {
-			delete(sh.buckets, i)
+		if sh.slots[slot].a&live != 0 && s.idle(sh, slot, now) {
+			sh.remove(slot) // another may have come to stand here
 			s.keys.Add(-1)
+		} else {
+			slot++
 		}
 	}
+	sh.shrink()
+}
+
+// idle reports whether the bucket in the slot is as good as new.
+func (s *Store) idle(sh *shard, slot int, now int64) bool {
+	p := sh.policy(slot).params
+	st := sh.state(slot)
+	t := s.clockOf(p, now)
+	return p.IdleAt(&st, t, p.Window(t)) <= t
 }
 
 // clockOf returns the moment that a limit is decided at: calendar windows follow the wall clock, wherever it steps.

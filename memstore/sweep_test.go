@@ -12,7 +12,7 @@ import (
 )
 
 // round is how long it takes until each shard was looked through.
-const round = shardCount / sweepShards * defaultSweep
+const round = sweeps * defaultSweep
 
 // In a bubble of synctest time.Now stands still until everybody sleeps, so that the default clock is virtual.
 

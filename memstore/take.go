@@ -49,11 +49,11 @@ func (s *Store) takeOne(c *tidegate.Charge, dst []tidegate.Decision) ([]tidegate
 	sh := s.shard(i)
 	sh.mu.Lock()
 	now := s.now()
-	b := sh.buckets[i]
+	slot := sh.find(i)
 	var st algo.State
 	var current *policy
-	if b != nil {
-		current, st = b.policy, b.state
+	if slot >= 0 {
+		current, st = sh.policy(slot), sh.state(slot)
 	}
 	pol, converted, err := s.policies.resolve(current, &st, c, now, s)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Store) takeOne(c *tidegate.Charge, dst []tidegate.Decision) ([]tidegate
 	remaining, reset := p.Describe(&st, now, w)
 	added := false
 	if c.Cost != 0 && (v.OK || keep) {
-		added = s.put(sh, i, b, pol, &st)
+		added = s.put(sh, i, slot, pol, &st)
 	}
 	sh.mu.Unlock()
 	if added {
@@ -80,19 +80,16 @@ func (s *Store) takeOne(c *tidegate.Charge, dst []tidegate.Decision) ([]tidegate
 	return append(dst, decision(c, p, v, remaining, reset)), nil
 }
 
-// put keeps a state, or forgets the bucket if there is nothing to remember. It reports whether a bucket was added.
-func (s *Store) put(sh *shard, i id, b *bucket, pol *policy, st *algo.State) (added bool) {
+// put keeps the state of the bucket in the slot, -1 for a new one, or forgets the bucket if there is nothing to remember.
+// It reports whether a bucket too many was added.
+func (s *Store) put(sh *shard, i id, slot int, pol *policy, st *algo.State) (added bool) {
 	switch {
-	case !st.Used():
-		if b != nil {
-			delete(sh.buckets, i)
-			s.keys.Add(-1)
-		}
-	case b != nil:
-		b.state, b.policy = *st, pol
-	default:
-		sh.buckets[i] = &bucket{*st, pol}
-		return s.keys.Add(1) > s.maxKeys
+	case st.Used():
+		sh.put(i, slot, pol, st)
+		return slot < 0 && s.keys.Add(1) > s.maxKeys
+	case slot >= 0:
+		sh.remove(slot)
+		s.keys.Add(-1)
 	}
 	return false
 }
@@ -124,7 +121,6 @@ func duration(us int64) time.Duration {
 // work is a bucket that a take of several charges works on.
 type work struct {
 	id     id
-	bucket *bucket
 	policy *policy
 	base   algo.State // brought to the present, nothing charged
 	state  algo.State // the same with the charges
@@ -156,7 +152,7 @@ func (s *Store) takeMany(charges []tidegate.Charge, dst []tidegate.Decision) ([]
 	x := scratches.Get().(*scratch)
 	defer x.release()
 	for i := range charges {
-		x.shards = append(x.shards, int(s.idOf(&charges[i]).a%shardCount))
+		x.shards = append(x.shards, s.shardOf(s.idOf(&charges[i])))
 	}
 	slices.Sort(x.shards) // one order for all takes, so that no two wait for each other
 	x.shards = slices.Compact(x.shards)
@@ -217,7 +213,11 @@ func (s *Store) takeLocked(x *scratch, charges []tidegate.Charge) (over int, err
 		if refused {
 			st = &w.base
 		}
-		if w.write && (!refused || w.keep) && s.put(s.shard(w.id), w.id, w.bucket, w.policy, st) {
+		if !w.write || refused && !w.keep {
+			continue
+		}
+		sh := s.shard(w.id)
+		if s.put(sh, w.id, sh.find(w.id), w.policy, st) {
 			over++
 		}
 	}
@@ -238,10 +238,12 @@ func (s *Store) load(x *scratch, c *tidegate.Charge, now int64) error {
 	i := s.idOf(c)
 	n := slices.IndexFunc(x.works, func(w work) bool { return w.id == i })
 	if n < 0 {
-		w := work{id: i, bucket: s.shard(i).buckets[i]}
+		w := work{id: i}
 		var current *policy
-		if w.bucket != nil {
-			current, w.base = w.bucket.policy, w.bucket.state.Clone()
+		sh := s.shard(i)
+		if slot := sh.find(i); slot >= 0 {
+			current, w.base = sh.policy(slot), sh.state(slot)
+			w.base = w.base.Clone()
 		}
 		pol, converted, err := s.policies.resolve(current, &w.base, c, now, s)
 		if err != nil {

@@ -34,6 +34,16 @@ func (s *State) Clone() State {
 // Used reports whether anything is remembered; a State that is not Used can be forgotten.
 func (s *State) Used() bool { return s.used }
 
+// Flat returns the two numbers that a state comes to, neither negative and both below 2^53, if it has no more to it, as
+// that of most buckets has not; [Flat] makes the state of them again. The state is one that is used.
+func (s *State) Flat() (a, b int64, ok bool) {
+	const end = 1 << 53
+	return s.a, s.b, s.c == 0 && s.lists == nil && uint64(s.a) < end && uint64(s.b) < end
+}
+
+// Flat returns the state of the numbers that [State.Flat] returned.
+func Flat(a, b int64) State { return State{a: a, b: b, used: true} }
+
 // Request is what a charge asks.
 type Request struct {
 	Cost    int64

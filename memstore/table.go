@@ -1,0 +1,260 @@
+package memstore
+
+import (
+	"math/bits"
+
+	"github.com/tidegate-go/tidegate/internal/algo"
+)
+
+// table holds the buckets of a shard: a hash table with open addressing and linear probing, whose entries are the buckets
+// themselves. Nothing in an entry is a pointer, so that the garbage collector does not look at millions of them; what an
+// entry has no room for, the policy and the states of more than two numbers, stands beside the entries and is numbered.
+//
+// An entry moves when the table grows and when one before it leaves. A slot is good only for as long as the shard is
+// locked; one that was found before may be looked at first, by its id.
+type table struct {
+	slots    []entry
+	n        int // entries
+	policies policyNumbers
+	states   []algo.State // of the entries marked large
+	free     []int        // states that are not in use
+}
+
+// entry is a bucket in 32 bytes: half a cache line. Each of a and b is 53 bits of the state and, below them, marks and
+// a part of the number of the policy: 20 bits in all, for a shard of a few thousand buckets. The zero entry is an empty slot.
+type entry struct {
+	id   id
+	a, b uint64
+}
+
+const (
+	// live marks, in entry.a, that there is a bucket; large, that its state is the one numbered by what is above the marks.
+	live, large = 1 << 0, 1 << 1
+	aBits       = 9 // of the policy's number in entry.a, above the marks
+	valueShift  = 11
+	markMask    = 1<<valueShift - 1
+)
+
+func (e *entry) number() int {
+	return int(e.a>>2&(1<<aBits-1) | e.b&markMask<<aBits)
+}
+
+// mark sets the policy's number and the marks, and clears the state.
+func (e *entry) mark(number int, marks uint64) {
+	e.a = uint64(number)&(1<<aBits-1)<<2 | marks
+	e.b = uint64(number) >> aBits
+}
+
+// set sets the two numbers of the state.
+func (e *entry) set(a, b int64) {
+	e.a = e.a&markMask | uint64(a)<<valueShift
+	e.b = e.b&markMask | uint64(b)<<valueShift
+}
+
+// small returns the two numbers of the state of a bucket that is not large.
+func (e *entry) small() (a, b int64) { return int64(e.a >> valueShift), int64(e.b >> valueShift) }
+
+// home is where the search for an id begins. The shard is chosen by the other half of the id.
+func (t *table) home(i id) int {
+	hi, _ := bits.Mul64(i.b, uint64(len(t.slots)))
+	return int(hi)
+}
+
+func (t *table) next(slot int) int {
+	if slot++; slot < len(t.slots) {
+		return slot
+	}
+	return 0
+}
+
+// has reports whether the bucket is in the slot, which may be any number.
+func (t *table) has(slot int, i id) bool {
+	return uint(slot) < uint(len(t.slots)) && t.slots[slot].id == i && t.slots[slot].a&live != 0
+}
+
+// find returns the slot of a bucket, -1 if there is none.
+func (t *table) find(i id) int {
+	if t.n == 0 {
+		return -1
+	}
+	for slot := t.home(i); ; slot = t.next(slot) {
+		switch e := &t.slots[slot]; {
+		case e.a&live == 0:
+			return -1
+		case e.id == i:
+			return slot
+		}
+	}
+}
+
+// policy returns the policy of the bucket in the slot.
+func (t *table) policy(slot int) *policy { return t.policies.list[t.slots[slot].number()].policy }
+
+// state returns the state of the bucket in the slot; the lists behind it are the bucket's.
+func (t *table) state(slot int) algo.State {
+	e := &t.slots[slot]
+	if e.a&large != 0 {
+		return t.states[e.a>>valueShift]
+	}
+	return algo.Flat(e.small())
+}
+
+// put keeps a state, in the bucket's slot, or in a new one if that is -1.
+func (t *table) put(i id, slot int, pol *policy, st *algo.State) {
+	marks, stateAt := uint64(live), -1
+	number := t.policies.use(pol)
+	if slot < 0 {
+		slot = t.add(i)
+	} else {
+		e := &t.slots[slot]
+		if e.a&large != 0 {
+			stateAt = int(e.a >> valueShift)
+		}
+		t.policies.release(e.number())
+	}
+	a, b, ok := st.Flat()
+	switch {
+	case ok && stateAt >= 0:
+		t.drop(stateAt)
+	case ok:
+	default:
+		if stateAt < 0 {
+			stateAt = t.newState()
+		}
+		t.states[stateAt] = *st
+		marks, a, b = live|large, int64(stateAt), 0
+	}
+	e := &t.slots[slot]
+	e.mark(number, marks)
+	e.set(a, b)
+}
+
+// add returns an empty slot for a bucket that is not there.
+func (t *table) add(i id) int {
+	if t.n >= len(t.slots)/8*7 {
+		// By an eighth, so that little stands empty. Every entry is moved about eight times on average, and a move is a
+		// fraction of what the take costs that makes the bucket.
+		t.resize(len(t.slots) + max(8, len(t.slots)/8))
+	}
+	slot := t.home(i)
+	for t.slots[slot].a&live != 0 {
+		slot = t.next(slot)
+	}
+	t.slots[slot].id = i
+	t.n++
+	return slot
+}
+
+// remove forgets the bucket in the slot, and closes the gap with those that were looked for past it.
+func (t *table) remove(slot int) {
+	e := &t.slots[slot]
+	t.policies.release(e.number())
+	if e.a&large != 0 {
+		t.drop(int(e.a >> valueShift))
+	}
+	gap := slot
+	for at := t.next(gap); t.slots[at].a&live != 0; at = t.next(at) {
+		// An entry may stand anywhere from its home on: it closes the gap unless its home lies behind the gap.
+		home := t.home(t.slots[at].id)
+		if behind := gap < home && home <= at || at < gap && (gap < home || home <= at); !behind {
+			t.slots[gap] = t.slots[at]
+			gap = at
+		}
+	}
+	t.slots[gap] = entry{}
+	t.n--
+}
+
+// shrink gives memory back if most of it stands empty.
+func (t *table) shrink() {
+	switch {
+	case t.n == 0:
+		*t = table{}
+	case t.n < len(t.slots)/4:
+		t.resize(t.n + t.n/4 + 8)
+	}
+}
+
+// resize moves all entries to that many slots.
+func (t *table) resize(slots int) {
+	old := t.slots
+	t.slots = make([]entry, slots)
+	for k := range old {
+		if old[k].a&live == 0 {
+			continue
+		}
+		slot := t.home(old[k].id)
+		for t.slots[slot].a&live != 0 {
+			slot = t.next(slot)
+		}
+		t.slots[slot] = old[k]
+	}
+}
+
+func (t *table) newState() int {
+	if n := len(t.free); n > 0 {
+		at := t.free[n-1]
+		t.free = t.free[:n-1]
+		return at
+	}
+	t.states = append(t.states, algo.State{})
+	return len(t.states) - 1
+}
+
+func (t *table) drop(state int) {
+	t.states[state] = algo.State{}
+	t.free = append(t.free, state)
+}
+
+// policyNumbers numbers the policies that buckets of a shard are kept under, and forgets those that none is.
+type policyNumbers struct {
+	list  []policyUse
+	of    map[*policy]int
+	free  []int
+	after int // the number that was used last
+}
+
+type policyUse struct {
+	policy *policy
+	uses   int
+}
+
+// use returns the number of a policy, for one more bucket.
+func (ps *policyNumbers) use(p *policy) int {
+	n := ps.after
+	if n >= len(ps.list) || ps.list[n].policy != p {
+		var ok bool
+		if n, ok = ps.of[p]; !ok {
+			n = ps.add(p)
+		}
+		ps.after = n
+	}
+	ps.list[n].uses++
+	return n
+}
+
+func (ps *policyNumbers) add(p *policy) int {
+	if ps.of == nil {
+		ps.of = make(map[*policy]int)
+	}
+	n := len(ps.list)
+	if last := len(ps.free) - 1; last >= 0 {
+		n = ps.free[last]
+		ps.free = ps.free[:last]
+		ps.list[n] = policyUse{policy: p}
+	} else {
+		ps.list = append(ps.list, policyUse{policy: p})
+	}
+	ps.of[p] = n
+	return n
+}
+
+// release says that one bucket less has the number's policy.
+func (ps *policyNumbers) release(n int) {
+	u := &ps.list[n]
+	if u.uses--; u.uses == 0 {
+		delete(ps.of, u.policy)
+		u.policy = nil
+		ps.free = append(ps.free, n)
+	}
+}
