@@ -7,17 +7,43 @@ import "context"
 type KeyLimiter struct {
 	limiter *Limiter
 	key     string
+	bound   BoundKey // nil where the store has no shorter way
 }
 
-// Key returns the view of the limiter for one key. It is cheap: nothing is created until something is charged.
-func (l *Limiter) Key(key string) *KeyLimiter { return &KeyLimiter{l, key} }
+// Key returns the view of the limiter for one key. It is cheap: no bucket is created until something is charged. One that is
+// kept for a key that is asked for often finds the bucket faster than the limiter does.
+func (l *Limiter) Key(key string) *KeyLimiter {
+	k := &KeyLimiter{limiter: l, key: key}
+	if l.bound != nil {
+		k.bound = l.bound.Key(key)
+	}
+	return k
+}
 
 // Allow charges one token now or not at all.
-func (k *KeyLimiter) Allow(ctx context.Context) (Decision, error) { return k.limiter.Allow(ctx, k.key) }
+func (k *KeyLimiter) Allow(ctx context.Context) (d Decision, err error) {
+	if k.bound == nil {
+		return k.limiter.AllowN(ctx, k.key, 1)
+	}
+	v := k.limiter.current.Load() // as AllowN does, whose Decision is not copied
+	o, w, err := k.bound.Take(ctx, &v.limit, v.version, 1)
+	if err == nil {
+		d.join(o, w, k.limiter.cfg.Rule)
+	}
+	return d, err
+}
 
 // AllowN charges n tokens now or not at all; see [Limiter.AllowN].
-func (k *KeyLimiter) AllowN(ctx context.Context, n int64) (Decision, error) {
-	return k.limiter.AllowN(ctx, k.key, n)
+func (k *KeyLimiter) AllowN(ctx context.Context, n int64) (d Decision, err error) {
+	if k.bound == nil {
+		return k.limiter.AllowN(ctx, k.key, n)
+	}
+	v := k.limiter.current.Load()
+	o, w, err := k.bound.Take(ctx, &v.limit, v.version, n)
+	if err == nil {
+		d.join(o, w, k.limiter.cfg.Rule)
+	}
+	return d, err
 }
 
 // Reserve charges one token for a start that may be later; see [Limiter.ReserveN].
@@ -39,11 +65,11 @@ func (k *KeyLimiter) WaitN(ctx context.Context, n int64) error {
 }
 
 // Peek answers whether a cost of 1 would pass, and what remains.
-func (k *KeyLimiter) Peek(ctx context.Context) (Decision, error) { return k.limiter.Peek(ctx, k.key) }
+func (k *KeyLimiter) Peek(ctx context.Context) (Decision, error) { return k.AllowN(ctx, 0) }
 
 // Tokens returns how many tokens are left.
 func (k *KeyLimiter) Tokens(ctx context.Context) (int64, error) {
-	d, err := k.limiter.Peek(ctx, k.key)
+	d, err := k.Peek(ctx)
 	return d.Remaining, err
 }
 

@@ -34,6 +34,7 @@ type Config struct {
 type Limiter struct {
 	store   Store
 	cfg     Config
+	bound   BoundRule // nil where the store has no shorter way
 	current atomic.Pointer[version]
 }
 
@@ -75,6 +76,7 @@ func New(store Store, limit Limit, cfg *Config) (*Limiter, error) {
 		l.cfg.SettleWithin = time.Hour
 	}
 	l.set(limit, l.cfg.Version)
+	l.bound = l.bind()
 	return l, nil
 }
 
@@ -163,16 +165,32 @@ func (l *Limiter) take(ctx context.Context, c *Charge) (Decision, error) {
 }
 
 // Allow is AllowN with a cost of 1.
-func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
-	return l.AllowN(ctx, key, 1)
+func (l *Limiter) Allow(ctx context.Context, key string) (d Decision, err error) {
+	if l.bound == nil {
+		return l.AllowN(ctx, key, 1)
+	}
+	v := l.current.Load() // as AllowN does, whose Decision is not copied
+	o, w, err := l.bound.Take(ctx, key, &v.limit, v.version, 1)
+	if err == nil {
+		d.join(o, w, l.cfg.Rule)
+	}
+	return d, err
 }
 
 // AllowN charges n tokens now or not at all. With n 0 it is [Limiter.Peek]; a negative n refunds, never above capacity.
 // On a leaky bucket an allowed take waits for the decision's Delay before it starts.
 // Permits are taken with [Limiter.Acquire] instead.
-func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (Decision, error) {
-	c := l.charge(l.current.Load(), key, n)
-	return l.take(ctx, &c)
+func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (d Decision, err error) {
+	v := l.current.Load()
+	if l.bound == nil {
+		c := l.charge(v, key, n)
+		return l.take(ctx, &c)
+	}
+	o, w, err := l.bound.Take(ctx, key, &v.limit, v.version, n)
+	if err == nil {
+		d.join(o, w, l.cfg.Rule)
+	}
+	return d, err
 }
 
 // Peek answers whether a cost of 1 would pass, and what remains. It charges nothing and writes nothing.

@@ -20,6 +20,7 @@ import (
 type workload struct {
 	name, id   string // for people, and as a benchmark of Go is named
 	callers    int
+	together   int // calls that are timed together, where one takes less than to look at the clock; 0 is 1
 	contenders []contender
 	peers      []contender
 	optional   bool // only on request
@@ -141,44 +142,47 @@ func once(ctx context.Context, w workload, c contender, duration time.Duration) 
 		return result{}, err
 	}
 	defer closing()
-	if _, err := drive(ctx, w.callers, duration/10, call); err != nil && !errors.Is(err, errTooShort) {
+	if _, err := drive(ctx, w, duration/10, call); err != nil && !errors.Is(err, errTooShort) {
 		return result{}, err
 	}
-	return drive(ctx, w.callers, duration, call)
+	return drive(ctx, w, duration, call)
 }
 
 var errTooShort = errors.New("there was no time for a single decision: give a longer -d")
 
-// drive lets callers call in a closed loop.
-func drive(ctx context.Context, callers int, duration time.Duration, call func(context.Context, int, int) error) (result, error) {
+// newHistogram tells latencies to a hundredth. Finer ones, of 256 callers, are more than a cache holds, so that to record a
+// call would be a good part of it.
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(time.Minute), 2) }
+
+// drive lets callers call in a closed loop. Of calls that are timed together each counts as their mean.
+func drive(ctx context.Context, w workload, duration time.Duration, call func(context.Context, int, int) error) (result, error) {
 	type outcome struct {
-		n    int64
+		n    int
 		hist *hdrhistogram.Histogram
 		err  error
 	}
-	outcomes := make(chan outcome, callers)
+	outcomes := make(chan outcome, w.callers)
 	start := time.Now()
-	for c := range callers {
+	together := max(1, w.together)
+	for c := range w.callers {
 		go func() {
-			o := outcome{hist: hdrhistogram.New(1, int64(time.Minute), 3)}
-			for n := 0; ; n++ {
-				before := time.Now()
-				if before.Sub(start) >= duration || ctx.Err() != nil {
-					break
+			o := outcome{hist: newHistogram()}
+			before := time.Now()
+			for o.err == nil && before.Sub(start) < duration && ctx.Err() == nil {
+				for end := o.n + together; o.n < end && o.err == nil; o.n++ {
+					o.err = call(ctx, c, o.n)
 				}
-				if o.err = call(ctx, c, n); o.err != nil {
-					break
-				}
-				o.n++
-				_ = o.hist.RecordValue(int64(time.Since(before))) // a call of over a minute is beside the point
+				after := time.Now()
+				_ = o.hist.RecordValue(int64(after.Sub(before)) / int64(together)) // a call of over a minute is beside the point
+				before = after
 			}
 			outcomes <- o
 		}()
 	}
-	total := hdrhistogram.New(1, int64(time.Minute), 3)
-	var n int64
+	total := newHistogram()
+	n := 0
 	var err error
-	for range callers {
+	for range w.callers {
 		o := <-outcomes
 		n += o.n
 		total.Merge(o.hist)
@@ -193,7 +197,7 @@ func drive(ctx context.Context, callers int, duration time.Duration, call func(c
 		err = errTooShort
 	}
 	return result{
-		n:         n,
+		n:         int64(n),
 		perSecond: float64(n) / time.Since(start).Seconds(),
 		p50:       time.Duration(total.ValueAtQuantile(50)),
 		p99:       time.Duration(total.ValueAtQuantile(99)),

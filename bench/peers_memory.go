@@ -27,9 +27,9 @@ func memoryPeers(keys int) []contender {
 			if keys == 1 {
 				return func(ctx context.Context, _, _ int) error { return check(ctx, "k") }, done, nil
 			}
-			names, lists := keysOf(keys), zipfians()
+			callers := zipfians()
 			return func(ctx context.Context, caller, n int) error {
-				return check(ctx, names[lists[caller][n%len(lists[caller])]])
+				return check(ctx, callers[caller].at(n))
 			}, done, nil
 		}}
 	}

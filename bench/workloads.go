@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 	"github.com/tidegate-go/tidegate"
-	"github.com/tidegate-go/tidegate/memstore"
 	"github.com/tidegate-go/tidegate/redisstore"
-	"golang.org/x/time/rate"
 )
 
 // The limit that refuses nothing, and the one that refuses everything but the first.
@@ -49,8 +46,7 @@ func workloads(addr string) []workload {
 			contenders: []contender{tidegateRedis(addr, ample, w.keys, false), redisRate(addr, redis_rate.PerSecond(10_000_000), w.keys, 1)},
 		})
 	}
-	ws = append(ws, layers(addr)...)
-	return append(ws,
+	ws = append(append(ws, layers(addr)...),
 		workload{
 			name: "1 caller, a refused key", id: "RedisRefused/callers=1", callers: 1, peers: redisPeers(addr, 1, true),
 			contenders: []contender{tidegateRedis(addr, scarce, 1, true), redisRate(addr, redis_rate.PerHour(1), 1, 1)},
@@ -60,23 +56,8 @@ func workloads(addr string) []workload {
 			contenders: []contender{threeLimits(addr), redisRate(addr, redis_rate.PerSecond(10_000_000), 1000, 3)},
 		},
 		hotKeyWithLeases(addr),
-		workload{
-			name: "memory, one limiter", id: "Memory/callers=1/keys=1", callers: 1,
-			contenders: []contender{memory(1), xRate()}, peers: memoryPeers(1),
-		},
-		workload{
-			name: "memory, one limiter, a caller a core", id: "Memory/callers=2/keys=1", callers: 2,
-			contenders: []contender{memory(1), xRate()}, peers: memoryPeers(1),
-		},
-		workload{
-			name: "memory, 1M keys zipf", id: "Memory/callers=1/keys=1000000", callers: 1,
-			contenders: []contender{memory(1_000_000), xRateMap(1_000_000)}, peers: memoryPeers(1_000_000),
-		},
-		workload{
-			name: "memory, 1M keys zipf, a caller a core", id: "Memory/callers=2/keys=1000000", callers: 2,
-			contenders: []contender{memory(1_000_000), xRateMap(1_000_000)}, peers: memoryPeers(1_000_000),
-		},
 	)
+	return append(ws, memoryWorkloads()...)
 }
 
 // keyNames are what keysOf made, by their number.
@@ -182,71 +163,5 @@ func threeLimits(addr string) contender {
 			}
 			return err
 		}, func() { _ = s.Close() }, nil
-	}}
-}
-
-// zipfians are lists of keys to ask for, made beforehand so that no time is spent on drawing them.
-var zipfians = sync.OnceValue(func() [][]uint32 {
-	lists := make([][]uint32, 2)
-	for i := range lists {
-		z := rand.NewZipf(rand.New(rand.NewPCG(uint64(i), 1)), 1.1, 1, 1_000_000-1)
-		lists[i] = make([]uint32, 1<<20)
-		for j := range lists[i] {
-			lists[i][j] = uint32(z.Uint64())
-		}
-	}
-	return lists
-})
-
-func memory(keys int) contender {
-	return contender{"tidegate", func(context.Context) (func(context.Context, int, int) error, func(), error) {
-		s := memstore.New(&memstore.Config{MaxKeys: 2_000_000})
-		l, err := tidegate.New(s, ample, nil)
-		if err != nil {
-			return nil, nil, err
-		}
-		done := func() { _ = s.Close() }
-		if keys == 1 {
-			return func(ctx context.Context, _, _ int) error {
-				_, err := l.Allow(ctx, "k")
-				return err
-			}, done, nil
-		}
-		names, lists := keysOf(keys), zipfians()
-		return func(ctx context.Context, caller, n int) error {
-			_, err := l.Allow(ctx, names[lists[caller][n%len(lists[caller])]])
-			return err
-		}, done, nil
-	}}
-}
-
-func xRate() contender {
-	return contender{"x/time/rate", func(context.Context) (func(context.Context, int, int) error, func(), error) {
-		l := rate.NewLimiter(10_000_000, 1_000_000)
-		return func(context.Context, int, int) error {
-			l.Allow()
-			return nil
-		}, func() {}, nil
-	}}
-}
-
-// xRateMap is what one writes around x/time/rate: a map with a mutex.
-func xRateMap(keys int) contender {
-	return contender{"x/time/rate in a map", func(context.Context) (func(context.Context, int, int) error, func(), error) {
-		var mu sync.Mutex
-		m := map[string]*rate.Limiter{}
-		names, lists := keysOf(keys), zipfians()
-		return func(_ context.Context, caller, n int) error {
-			name := names[lists[caller][n%len(lists[caller])]]
-			mu.Lock()
-			l := m[name]
-			if l == nil {
-				l = rate.NewLimiter(10_000_000, 1_000_000)
-				m[name] = l
-			}
-			mu.Unlock()
-			l.Allow()
-			return nil
-		}, func() {}, nil
 	}}
 }

@@ -6,7 +6,9 @@ package memstore
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/tidegate-go/tidegate"
 )
@@ -117,5 +119,37 @@ func TestLimiterAllocatesNothing(t *testing.T) {
 		_, _ = l.Peek(ctx, "refused")
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Nor does the view of a key, be it asked often or seldom, and whatever else is asked of the bucket in between.
+func TestViewAllocatesNothing(t *testing.T) {
+	ctx := context.Background()
+	for _, text := range []string{"10/s burst 20", "10/day burst 20", "1000000/s burst 1000000", "10/s leaky-bucket queue 19", "20/min fixed-window"} {
+		for _, gap := range []time.Duration{0, time.Microsecond, time.Second, 50 * time.Hour} {
+			t.Run(fmt.Sprint(text, " ", gap), func(t *testing.T) {
+				s, clock := open(t, Config{SweepEvery: -1})
+				l, err := tidegate.New(s, *limit(t, text), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				k, used := l.Key("key"), l.Key("used up")
+				for _, x := range []*tidegate.KeyLimiter{k, used, k, k} {
+					_, _ = x.AllowN(ctx, x.Burst()/2)
+				}
+				if n := testing.AllocsPerRun(1000, func() {
+					clock.advance(gap)
+					_, _ = k.Allow(ctx)
+					_, _ = used.AllowN(ctx, 20)
+					_, _ = k.AllowN(ctx, -1)
+					_, _ = k.Allow(ctx)
+					_, _ = l.Allow(ctx, "key")
+					_, _ = k.Allow(ctx)
+					_, _ = k.Peek(ctx)
+				}); n != 0 {
+					t.Errorf("%v allocations", n)
+				}
+			})
+		}
 	}
 }

@@ -158,3 +158,58 @@ func BenchmarkAcquire(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLimiter measures what a caller of the root package waits for: the view of one key, and a key among many.
+func BenchmarkLimiter(b *testing.B) {
+	s := New(nil)
+	defer s.Close()
+	l, err := tidegate.New(s, tidegate.Limit{Rate: 1_000_000_000, Per: time.Second, Burst: 1_000_000_000}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.Run("one key", func(b *testing.B) {
+		k := l.Key("key")
+		b.ReportAllocs()
+		for b.Loop() {
+			if d, err := k.Allow(ctx); err != nil || !d.Allowed {
+				b.Fatal(d, err)
+			}
+		}
+	})
+	b.Run("100000 keys", func(b *testing.B) {
+		names := make([]string, 100_000)
+		for i := range names {
+			names[i] = "user:" + strconv.Itoa(1_000_000+i)
+			_, _ = l.Allow(ctx, names[i])
+		}
+		b.ReportAllocs()
+		for n := 0; b.Loop(); n += 7919 {
+			if d, err := l.Allow(ctx, names[n%len(names)]); err != nil || !d.Allowed {
+				b.Fatal(d, err)
+			}
+		}
+	})
+}
+
+// BenchmarkLimiterParallel measures the view of one key in the hands of a caller a core.
+func BenchmarkLimiterParallel(b *testing.B) {
+	s := New(nil)
+	defer s.Close()
+	l, err := tidegate.New(s, tidegate.Limit{Rate: 1_000_000_000, Per: time.Second, Burst: 1_000_000_000}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	k := l.Key("key")
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		ctx := context.Background()
+		for pb.Next() {
+			if d, err := k.Allow(ctx); err != nil || !d.Allowed {
+				b.Error(d, err)
+				return
+			}
+		}
+	})
+}

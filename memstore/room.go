@@ -39,6 +39,7 @@ func (s *Store) forgetOne(kept func(id) bool) bool {
 			if kept(e.id) {
 				continue
 			}
+			sh.unbind(slot)
 			p := sh.policy(slot).params
 			st := sh.state(slot)
 			t := s.clockOf(p, now)

@@ -43,17 +43,20 @@ const (
 
 // Store is a [tidegate.Store] in memory. Create it with [New] and close it when done.
 type Store struct {
-	now      func() int64 // µs
-	wall     func() int64 // µs; for calendar windows
-	seeds    [2]maphash.Seed
-	maxKeys  int64
-	keys     atomic.Int64
-	evicted  atomic.Int64
-	closed   atomic.Bool
-	stop     chan struct{}
-	stopped  chan struct{}
-	policies policies
-	shards   []shard // a power of two of them
+	start     time.Time    // of the default clock
+	base      int64        // the same, µs
+	clock     func() int64 // µs; nil for the default
+	wall      func() int64 // µs; for calendar windows
+	seeds     [2]maphash.Seed
+	maxKeys   int64
+	keys      atomic.Int64
+	evicted   atomic.Int64
+	closed    atomic.Bool
+	stop      chan struct{}
+	stopped   chan struct{}
+	policies  policies
+	leastRoom int64
+	shards    []shard // a power of two of them
 
 	reservations reservations
 }
@@ -74,14 +77,14 @@ type id struct{ a, b uint64 }
 // New returns an empty store. A nil config is the default.
 func New(cfg *Config) *Store {
 	s := &Store{
-		seeds:   [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-		maxKeys: defaultMaxKeys,
-		stop:    make(chan struct{}),
-		stopped: make(chan struct{}),
+		seeds:     [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		maxKeys:   defaultMaxKeys,
+		leastRoom: leastRoom,
+		stop:      make(chan struct{}),
+		stopped:   make(chan struct{}),
 	}
-	start := time.Now()
-	base := start.UnixMicro()
-	s.now = func() int64 { return base + int64(time.Since(start)/time.Microsecond) }
+	s.start = time.Now()
+	s.base = s.start.UnixMicro()
 	s.wall = func() int64 { return time.Now().UnixMicro() }
 	every := defaultSweep
 	if cfg != nil {
@@ -92,8 +95,8 @@ func New(cfg *Config) *Store {
 			s.maxKeys = int64(cfg.MaxKeys)
 		}
 		if cfg.Now != nil {
-			s.now = func() int64 { return cfg.Now().UnixMicro() }
-			s.wall = s.now
+			s.clock = func() int64 { return cfg.Now().UnixMicro() }
+			s.wall = s.clock
 		}
 	}
 	shards := int64(minShards)
@@ -116,6 +119,14 @@ func (s *Store) Stats() Stats {
 	return Stats{Keys: s.keys.Load(), Evicted: s.evicted.Load()}
 }
 
+// now reads the store's clock, in µs. On the default one it never goes back.
+func (s *Store) now() int64 {
+	if s.clock != nil {
+		return s.clock()
+	}
+	return s.base + int64(time.Since(s.start)/time.Microsecond)
+}
+
 // Now returns the store's clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if err := s.ready(ctx, "now"); err != nil {
@@ -134,7 +145,7 @@ func (s *Store) Close() error {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		sh.table = table{}
+		sh.close()
 		sh.mu.Unlock()
 	}
 	s.keys.Store(0)
@@ -221,6 +232,7 @@ func (s *Store) sweepShard(sh *shard) {
 
 // idle reports whether the bucket in the slot is as good as new.
 func (s *Store) idle(sh *shard, slot int, now int64) bool {
+	sh.unbind(slot)
 	p := sh.policy(slot).params
 	st := sh.state(slot)
 	t := s.clockOf(p, now)

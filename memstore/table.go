@@ -10,38 +10,41 @@ import (
 // themselves. Nothing in an entry is a pointer, so that the garbage collector does not look at millions of them; what an
 // entry has no room for, the policy and the states of more than two numbers, stands beside the entries and is numbered.
 //
-// An entry moves when the table grows and when one before it leaves. A slot is good only for as long as the shard is
-// locked; one that was found before may be looked at first, by its id.
+// An entry moves when the table grows and when one before it leaves: a slot is good only until then, and for as long as the
+// shard is locked.
 type table struct {
 	slots    []entry
 	n        int // entries
 	policies policyNumbers
-	states   []algo.State // of the entries marked large
-	free     []int        // states that are not in use
+	states   numbered[algo.State] // of the entries marked large
+	cells    numbered[*cell]      // of the entries marked bound
 }
 
 // entry is a bucket in 32 bytes: half a cache line. Each of a and b is 53 bits of the state and, below them, marks and
-// a part of the number of the policy: 20 bits in all, for a shard of a few thousand buckets. The zero entry is an empty slot.
+// a part of the number of the policy: 19 bits in all, for a shard of a few thousand buckets. The zero entry is an empty slot.
 type entry struct {
 	id   id
 	a, b uint64
 }
 
 const (
-	// live marks, in entry.a, that there is a bucket; large, that its state is the one numbered by what is above the marks.
-	live, large = 1 << 0, 1 << 1
-	aBits       = 9 // of the policy's number in entry.a, above the marks
-	valueShift  = 11
-	markMask    = 1<<valueShift - 1
+	// live marks, in entry.a, that there is a bucket; large and bound, that its state is the one, or in the cell, that is
+	// numbered by what is above the marks.
+	live, large, bound = 1 << 0, 1 << 1, 1 << 2
+
+	marks      = 3 // bits
+	aBits      = 8 // of the policy's number in entry.a, above the marks
+	valueShift = 11
+	markMask   = 1<<valueShift - 1
 )
 
 func (e *entry) number() int {
-	return int(e.a>>2&(1<<aBits-1) | e.b&markMask<<aBits)
+	return int(e.a>>marks&(1<<aBits-1) | e.b&markMask<<aBits)
 }
 
 // mark sets the policy's number and the marks, and clears the state.
-func (e *entry) mark(number int, marks uint64) {
-	e.a = uint64(number)&(1<<aBits-1)<<2 | marks
+func (e *entry) mark(number int, as uint64) {
+	e.a = uint64(number)&(1<<aBits-1)<<marks | as
 	e.b = uint64(number) >> aBits
 }
 
@@ -53,6 +56,12 @@ func (e *entry) set(a, b int64) {
 
 // small returns the two numbers of the state of a bucket that is not large.
 func (e *entry) small() (a, b int64) { return int64(e.a >> valueShift), int64(e.b >> valueShift) }
+
+// plain returns the same of a bucket that is a plain one.
+func (e *entry) plain() algo.Plain {
+	a, b := e.small()
+	return algo.Plain{Used: a, Tick: b}
+}
 
 // home is where the search for an id begins. The shard is chosen by the other half of the id.
 func (t *table) home(i id) int {
@@ -67,13 +76,17 @@ func (t *table) next(slot int) int {
 	return 0
 }
 
-// has reports whether the bucket is in the slot, which may be any number.
-func (t *table) has(slot int, i id) bool {
-	return uint(slot) < uint(len(t.slots)) && t.slots[slot].id == i && t.slots[slot].a&live != 0
+// find returns the slot of a bucket, -1 if there is none. It takes the state back from the cell.
+func (t *table) find(i id) int {
+	slot := t.look(i)
+	if slot >= 0 {
+		t.unbind(slot)
+	}
+	return slot
 }
 
-// find returns the slot of a bucket, -1 if there is none.
-func (t *table) find(i id) int {
+// look returns the slot of a bucket, -1 if there is none.
+func (t *table) look(i id) int {
 	if t.n == 0 {
 		return -1
 	}
@@ -90,18 +103,39 @@ func (t *table) find(i id) int {
 // policy returns the policy of the bucket in the slot.
 func (t *table) policy(slot int) *policy { return t.policies.list[t.slots[slot].number()].policy }
 
-// state returns the state of the bucket in the slot; the lists behind it are the bucket's.
+// state returns the state of the bucket in the slot, which is not bound; the lists behind it are the bucket's.
 func (t *table) state(slot int) algo.State {
 	e := &t.slots[slot]
 	if e.a&large != 0 {
-		return t.states[e.a>>valueShift]
+		return t.states.list[e.a>>valueShift]
 	}
 	return algo.Flat(e.small())
 }
 
-// put keeps a state, in the bucket's slot, or in a new one if that is -1.
+// bind keeps the state of the bucket in the slot, neither bound nor large, in a cell that is closed.
+func (t *table) bind(slot int, c *cell) {
+	e := &t.slots[slot]
+	c.open(e.plain())
+	e.mark(e.number(), live|bound)
+	e.set(int64(t.cells.add(c)), 0)
+}
+
+// unbind takes the state of the bucket in the slot back from its cell, if it is bound.
+func (t *table) unbind(slot int) {
+	e := &t.slots[slot]
+	if e.a&bound == 0 {
+		return
+	}
+	at := int(e.a >> valueShift)
+	st := t.cells.list[at].close()
+	t.cells.remove(at)
+	e.mark(e.number(), live)
+	e.set(st.Used, st.Tick)
+}
+
+// put keeps a state, in the bucket's slot, which is not bound, or in a new one if that is -1.
 func (t *table) put(i id, slot int, pol *policy, st *algo.State) {
-	marks, stateAt := uint64(live), -1
+	as, stateAt := uint64(live), -1
 	number := t.policies.use(pol)
 	if slot < 0 {
 		slot = t.add(i)
@@ -115,17 +149,16 @@ func (t *table) put(i id, slot int, pol *policy, st *algo.State) {
 	a, b, ok := st.Flat()
 	switch {
 	case ok && stateAt >= 0:
-		t.drop(stateAt)
+		t.states.remove(stateAt)
 	case ok:
+	case stateAt >= 0:
+		t.states.list[stateAt] = *st
+		as, a, b = live|large, int64(stateAt), 0
 	default:
-		if stateAt < 0 {
-			stateAt = t.newState()
-		}
-		t.states[stateAt] = *st
-		marks, a, b = live|large, int64(stateAt), 0
+		as, a, b = live|large, int64(t.states.add(*st)), 0
 	}
 	e := &t.slots[slot]
-	e.mark(number, marks)
+	e.mark(number, as)
 	e.set(a, b)
 }
 
@@ -147,10 +180,11 @@ func (t *table) add(i id) int {
 
 // remove forgets the bucket in the slot, and closes the gap with those that were looked for past it.
 func (t *table) remove(slot int) {
+	t.unbind(slot)
 	e := &t.slots[slot]
 	t.policies.release(e.number())
 	if e.a&large != 0 {
-		t.drop(int(e.a >> valueShift))
+		t.states.remove(int(e.a >> valueShift))
 	}
 	gap := slot
 	for at := t.next(gap); t.slots[at].a&live != 0; at = t.next(at) {
@@ -191,26 +225,42 @@ func (t *table) resize(slots int) {
 	}
 }
 
-func (t *table) newState() int {
-	if n := len(t.free); n > 0 {
-		at := t.free[n-1]
-		t.free = t.free[:n-1]
-		return at
+// close takes all states back from their cells.
+func (t *table) close() {
+	for slot := range t.slots {
+		t.unbind(slot)
 	}
-	t.states = append(t.states, algo.State{})
-	return len(t.states) - 1
+	*t = table{}
 }
 
-func (t *table) drop(state int) {
-	t.states[state] = algo.State{}
-	t.free = append(t.free, state)
+// numbered is a list of what comes and goes, each under the number that it was given.
+type numbered[T any] struct {
+	list []T
+	free []int // numbers that are not in use
+}
+
+func (l *numbered[T]) add(x T) int {
+	if last := len(l.free) - 1; last >= 0 {
+		n := l.free[last]
+		l.free = l.free[:last]
+		l.list[n] = x
+		return n
+	}
+	l.list = append(l.list, x)
+	return len(l.list) - 1
+}
+
+func (l *numbered[T]) remove(n int) {
+	var none T
+	l.list[n] = none
+	l.free = append(l.free, n)
 }
 
 // policyNumbers numbers the policies that buckets of a shard are kept under, and forgets those that none is.
 type policyNumbers struct {
-	list  []policyUse
+	numbered[policyUse]
+
 	of    map[*policy]int
-	free  []int
 	after int // the number that was used last
 }
 
@@ -225,27 +275,15 @@ func (ps *policyNumbers) use(p *policy) int {
 	if n >= len(ps.list) || ps.list[n].policy != p {
 		var ok bool
 		if n, ok = ps.of[p]; !ok {
-			n = ps.add(p)
+			if ps.of == nil {
+				ps.of = make(map[*policy]int)
+			}
+			n = ps.add(policyUse{policy: p})
+			ps.of[p] = n
 		}
 		ps.after = n
 	}
 	ps.list[n].uses++
-	return n
-}
-
-func (ps *policyNumbers) add(p *policy) int {
-	if ps.of == nil {
-		ps.of = make(map[*policy]int)
-	}
-	n := len(ps.list)
-	if last := len(ps.free) - 1; last >= 0 {
-		n = ps.free[last]
-		ps.free = ps.free[:last]
-		ps.list[n] = policyUse{policy: p}
-	} else {
-		ps.list = append(ps.list, policyUse{policy: p})
-	}
-	ps.of[p] = n
 	return n
 }
 
@@ -254,7 +292,6 @@ func (ps *policyNumbers) release(n int) {
 	u := &ps.list[n]
 	if u.uses--; u.uses == 0 {
 		delete(ps.of, u.policy)
-		u.policy = nil
-		ps.free = append(ps.free, n)
+		ps.remove(n)
 	}
 }

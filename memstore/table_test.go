@@ -88,7 +88,7 @@ func (m *model) check() {
 	larges := 0
 	for i, want := range m.is {
 		slot := m.table.find(i)
-		if slot < 0 || !m.table.has(slot, i) {
+		if slot < 0 || m.table.slots[slot].id != i {
 			m.t.Fatalf("%x is lost", i)
 		}
 		if m.table.policy(slot) != want.policy || m.table.state(slot) != want.state {
@@ -108,7 +108,7 @@ func (m *model) check() {
 	if m.table.n != len(m.is) || there != len(m.is) {
 		m.t.Fatalf("%d entries, %d told, want %d", there, m.table.n, len(m.is))
 	}
-	if n := len(m.table.states) - len(m.table.free); n != larges {
+	if n := len(m.table.states.list) - len(m.table.states.free); n != larges {
 		m.t.Fatalf("%d states stand beside the entries, want %d", n, larges)
 	}
 	for _, u := range m.table.policies.list {

@@ -15,13 +15,17 @@ func (s *Store) Take(ctx context.Context, charges []tidegate.Charge, dst []tideg
 	if err := s.ready(ctx, "take"); err != nil {
 		return dst, err
 	}
+	if len(charges) == 1 {
+		d, err := s.takeOne(&charges[0])
+		if err != nil {
+			return dst, err
+		}
+		return append(dst, d), nil
+	}
 	for i := range charges {
 		if err := algo.CheckCharge(&charges[i]); err != nil {
 			return dst, err
 		}
-	}
-	if len(charges) == 1 {
-		return s.takeOne(&charges[0], dst)
 	}
 	return s.takeMany(charges, dst)
 }
@@ -35,17 +39,31 @@ func request(c *tidegate.Charge) algo.Request {
 	return algo.Request{Cost: c.Cost, MaxWait: int64(c.MaxWait / time.Microsecond), ID: c.ID}
 }
 
-// takeOne is takeMany for one charge, without a copy of anything but the state's numbers.
-func (s *Store) takeOne(c *tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, error) {
+// takeOne decides a take of one charge, the short way if there is one.
+func (s *Store) takeOne(c *tidegate.Charge) (tidegate.Decision, error) {
+	i := s.idOf(c)
+	if c.ID == "" && c.MaxWait == 0 {
+		if p, charged := s.takePlain(i, nil, c.Limit, c.Version, c.Cost); p != nil {
+			o, w := answer(p, charged)
+			return o.Decision(w, c.Rule), nil
+		}
+	}
+	return s.takeAny(c, i)
+}
+
+// takeAny is takeMany for one charge, of the bucket i, without a copy of anything but the state's numbers.
+func (s *Store) takeAny(c *tidegate.Charge, i id) (tidegate.Decision, error) {
+	if err := algo.CheckCharge(c); err != nil {
+		return tidegate.Decision{}, err
+	}
 	if stateless(c) {
 		pol, err := s.policies.of(c)
 		if err != nil {
-			return dst, err
+			return tidegate.Decision{}, err
 		}
 		remaining, reset := pol.params.Describe(nil, 0, algo.Window{})
-		return append(dst, decision(c, pol.params, pol.params.Check(nil, request(c), 0, algo.Window{}), remaining, reset)), nil
+		return decision(c, pol.params, pol.params.Check(nil, request(c), 0, algo.Window{}), remaining, reset), nil
 	}
-	i := s.idOf(c)
 	sh := s.shard(i)
 	sh.mu.Lock()
 	now := s.now()
@@ -58,7 +76,7 @@ func (s *Store) takeOne(c *tidegate.Charge, dst []tidegate.Decision) ([]tidegate
 	pol, converted, err := s.policies.resolve(current, &st, c, now, s)
 	if err != nil {
 		sh.mu.Unlock()
-		return dst, err
+		return tidegate.Decision{}, err
 	}
 	p := pol.params
 	now = s.clockOf(p, now)
@@ -77,7 +95,7 @@ func (s *Store) takeOne(c *tidegate.Charge, dst []tidegate.Decision) ([]tidegate
 	if (v.OK || c.Shadow) && c.ID != "" && c.Cost > 0 && c.Limit.Algorithm != tidegate.Concurrency {
 		s.reservations.add(s, c, now, v.Delay, []held{part(i, p, c, v)})
 	}
-	return append(dst, decision(c, p, v, remaining, reset)), nil
+	return decision(c, p, v, remaining, reset), nil
 }
 
 // put keeps the state of the bucket in the slot, -1 for a new one, or forgets the bucket if there is nothing to remember.

@@ -133,6 +133,12 @@ func (p *Params) Plain() (cost, gain, size, tick int64, ok bool) {
 	return p.cost, p.gain, p.size + p.debt, p.tick, p.Kind == Bucket && p.step == 0
 }
 
+// Most returns the units of a bucket that a take can leave in use.
+func (p *Params) Most() int64 { return p.size + p.debt }
+
+// Tick returns the µs of a tick.
+func (p *Params) Tick() int64 { return p.tick }
+
 // Resume returns the loaded state of a plain bucket of which so many units are in use now.
 func (p *Params) Resume(used, now int64) State {
 	return State{a: used, b: now / p.tick, used: used > 0}

@@ -3,55 +3,63 @@ package algo
 import "math/bits"
 
 // A bucket that does not warm up is what most takes are of. For it [Params.Load], [Params.Take] and [Params.Describe] come to
-// a few multiplications, which this file does at once and without a copy of the state.
+// a few multiplications, which this file does at once. What goes in and out is small enough to travel in registers.
 
-// Plain is the state of a bucket that does not warm up, and what a take of it is told, in µs from now.
+// Plain is the state of a bucket that does not warm up.
 type Plain struct {
 	Used int64 // units in use; 0 in a bucket that nobody has used
 	Tick int64 // the tick up to which it was refilled
-
-	OK        bool
-	Delay     int64
-	Retry     int64
-	Remaining int64
-	Reset     int64
 }
 
-// TakePlain charges a cost to a bucket that does not warm up, without a MaxWait, as Load, Take and Describe in turn do, and
-// changes Used and Tick if the charge is made. It reports false, and does nothing, where it takes these to decide: for
-// limits of other kinds, peeks, refunds, costs above capacity, and a clock that has gone back.
-func (p *Params) TakePlain(s *Plain, cost, now int64) bool {
+// Charged is what came of a charge to a Plain.
+type Charged struct {
+	OK    bool
+	over  int64 // units that were asked for beyond what can be used at once
+	in    int64 // units in use after the take
+	since int64 // µs since the tick began
+}
+
+// Told is what a take is told, in µs from now.
+type Told struct{ Delay, Retry, Remaining, Reset int64 }
+
+// ChargePlain charges a cost to a bucket that does not warm up, without a MaxWait, as Load and Take do; the state changes if
+// the charge is made. It reports false where it takes these to decide: for limits of other kinds, peeks, refunds, costs
+// above capacity, and a clock that has gone back.
+func (p *Params) ChargePlain(s Plain, cost, now int64) (after Plain, c Charged, ok bool) {
 	const end = 1 << 53
 	if !p.plain || cost < 1 || cost > p.Capacity || uint64(now) >= end {
-		return false
+		return s, c, false
 	}
 	t := p.perTick.div(now)
 	if s.Tick > t {
-		return false
+		return s, c, false
 	}
-	used := int64(0)
+	c.since = now - t*p.tick
 	if hi, back := bits.Mul64(uint64(t-s.Tick), uint64(p.gain)); hi == 0 && back < uint64(s.Used) {
-		used = s.Used - int64(back)
+		c.in = s.Used - int64(back)
 	}
-	since := now - t*p.tick // the tick began
-	charged := used + cost*p.cost
-	over := charged - p.size
-	s.OK, s.Delay, s.Retry, s.Reset = over <= p.debt, 0, 0, 0
+	charged := c.in + cost*p.cost
+	c.over = charged - p.size
+	if c.OK = c.over <= p.debt; c.OK {
+		c.in = charged
+		return Plain{charged, t}, c, true
+	}
+	return s, c, true
+}
+
+// TellPlain says what the take is told, as Take and Describe do.
+func (p *Params) TellPlain(c Charged) (t Told) {
 	switch {
-	case !s.OK:
-		s.Retry = p.drain(over-p.debt) - since
-	case over > 0:
-		s.Delay = p.drain(over) - since
+	case !c.OK:
+		t.Retry = p.drain(c.over-p.debt) - c.since
+	case c.over > 0:
+		t.Delay = p.drain(c.over) - c.since
 	}
-	if s.OK {
-		s.Used, s.Tick = charged, t
-		used = charged
+	if c.in > 0 {
+		t.Reset = p.drain(c.in) - c.since
 	}
-	s.Remaining = p.perCost.div(max(0, p.size+p.debt-used))
-	if used > 0 {
-		s.Reset = p.drain(used) - since
-	}
-	return true
+	t.Remaining = p.perCost.div(max(0, p.size+p.debt-c.in))
+	return t
 }
 
 // drain returns how long, in µs from the beginning of a tick, so many units take to come back.

@@ -58,7 +58,7 @@ func step(r *rand.Rand, p *Params) int64 {
 }
 
 // The short way gives what the long way does, to the last bit, or leaves the decision to it.
-func TestTakePlain(t *testing.T) {
+func TestPlain(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)
@@ -82,8 +82,7 @@ func TestTakePlain(t *testing.T) {
 				s = State{} // as a store forgets it
 			}
 			before := s
-			got := Plain{Used: s.a, Tick: s.b}
-			ok := p.TakePlain(&got, cost, now)
+			got, c, ok := p.ChargePlain(Plain{Used: s.a, Tick: s.b}, cost, now)
 			ahead := s.used && s.b > now/p.tick
 			if may := cost >= 1 && cost <= p.Capacity && !ahead && now < 1<<53; ok != may {
 				t.Fatalf("%s: cost %d of %+v at %d: decided %v, want %v", p.Spec, cost, before, now, ok, may)
@@ -101,10 +100,11 @@ func TestTakePlain(t *testing.T) {
 				continue
 			}
 			short++
+			told := p.TellPlain(c)
 			after, v, remaining, reset := longWay(p, s, cost, now)
-			want := Plain{before.a, before.b, v.OK, v.Delay, v.Retry, remaining, reset}
+			want := Plain{before.a, before.b}
 			if v.OK {
-				want.Used, want.Tick = after.a, after.b
+				want = Plain{after.a, after.b}
 				s = after
 			} else {
 				refused++
@@ -112,8 +112,9 @@ func TestTakePlain(t *testing.T) {
 			if v.Delay > 0 {
 				delayed++
 			}
-			if got != want || v.OK && !after.used {
-				t.Fatalf("%s: cost %d of %+v at %d:\n got %+v\nwant %+v", p.Spec, cost, before, now, got, want)
+			if got != want || c.OK != v.OK || told != (Told{v.Delay, v.Retry, remaining, reset}) || v.OK && !after.used {
+				t.Fatalf("%s: cost %d of %+v at %d:\n got %+v %+v\nwant %+v %+v %d %d",
+					p.Spec, cost, before, now, got, told, want, v, remaining, reset)
 			}
 			if r.IntN(20) == 0 { // a settled excess: debt, as deep as it goes
 				p.Settle(&s, 0, r.Int64N(1<<r.IntN(53)), 0, p.Capacity, true, Window{})
@@ -127,7 +128,7 @@ func TestTakePlain(t *testing.T) {
 }
 
 // Other kinds are decided the long way.
-func TestTakePlainIsForPlainBuckets(t *testing.T) {
+func TestPlainIsForPlainBuckets(t *testing.T) {
 	for _, text := range []string{
 		"20/min fixed-window", "20/day tz UTC", "20/min sliding-window", "20/min sliding-log", "20 concurrent", "100/s warmup 16s", "none", "unlimited",
 	} {
@@ -139,12 +140,14 @@ func TestTakePlainIsForPlainBuckets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.TakePlain(&Plain{}, 1, 1) {
+		if _, _, ok := p.ChargePlain(Plain{}, 1, 1); ok {
 			t.Errorf("%s is decided as a plain bucket", text)
 		}
 	}
 	p := randomBucket(rand.New(rand.NewPCG(1, 1)))
-	if p.TakePlain(&Plain{}, 1, -1) || p.TakePlain(&Plain{}, 1, 1<<53) {
-		t.Error("a time that reciprocals are not made for")
+	for _, now := range []int64{-1, 1 << 53} {
+		if _, _, ok := p.ChargePlain(Plain{}, 1, now); ok {
+			t.Errorf("%d is a time that reciprocals are not made for", now)
+		}
 	}
 }

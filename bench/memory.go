@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/memstore"
+	"golang.org/x/time/rate"
+)
+
+// memoryWorkloads are those that no server has a part in.
+func memoryWorkloads() []workload {
+	const together = 100
+	return []workload{
+		{
+			name: "memory, one limiter", id: "Memory/callers=1/keys=1", callers: 1, together: together,
+			contenders: []contender{memoryKey(), xRate()}, peers: memoryPeers(1),
+		},
+		{
+			name: "memory, one limiter, a caller a core", id: "Memory/callers=2/keys=1", callers: 2, together: together,
+			contenders: []contender{memoryKey(), xRate()}, peers: memoryPeers(1),
+		},
+		{
+			name: "memory, 1M keys zipf", id: "Memory/callers=1/keys=1000000", callers: 1, together: together,
+			contenders: []contender{memory(), xRateMap()}, peers: memoryPeers(1_000_000),
+		},
+		{
+			name: "memory, 1M keys zipf, a caller a core", id: "Memory/callers=2/keys=1000000", callers: 2, together: together,
+			contenders: []contender{memory(), xRateMap()}, peers: memoryPeers(1_000_000),
+		},
+	}
+}
+
+// The limit that refuses nothing, as fast as one may ask, for each of the two.
+var (
+	boundless  = tidegate.Limit{Rate: 1_000_000_000, Per: time.Second, Burst: 1_000_000_000}
+	xBoundless = func() *rate.Limiter { return rate.NewLimiter(1_000_000_000, 1_000_000_000) }
+)
+
+// drawn is how many keys a caller asks for before it begins anew.
+const drawn = 1 << 20
+
+// questions are the keys that a caller asks for, one after the other: texts of 16 bytes as they come in requests, of which
+// no two share their bytes.
+type questions string
+
+func (q questions) at(n int) string {
+	at := n % drawn * 16
+	return string(q[at : at+16])
+}
+
+// zipfians draws the questions of two callers beforehand, so that no time is spent on drawing them.
+var zipfians = sync.OnceValue(func() (callers [2]questions) {
+	for i := range callers {
+		z := rand.NewZipf(rand.New(rand.NewPCG(uint64(i), 1)), 1.1, 1, 1_000_000-1)
+		var text strings.Builder
+		for range drawn {
+			fmt.Fprintf(&text, "user:%011d", z.Uint64())
+		}
+		callers[i] = questions(text.String())
+	}
+	return callers
+})
+
+// memory is a limiter that is asked for keys.
+func memory() contender {
+	return contender{"tidegate", func(context.Context) (func(context.Context, int, int) error, func(), error) {
+		s := memstore.New(nil)
+		l, err := tidegate.New(s, boundless, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		callers := zipfians()
+		return func(ctx context.Context, caller, n int) error {
+			d, err := l.Allow(ctx, callers[caller].at(n))
+			if err == nil && !d.Allowed {
+				err = errRefused
+			}
+			return err
+		}, func() { _ = s.Close() }, nil
+	}}
+}
+
+// memoryKey is the view of one key.
+func memoryKey() contender {
+	return contender{"tidegate", func(context.Context) (func(context.Context, int, int) error, func(), error) {
+		s := memstore.New(nil)
+		l, err := tidegate.New(s, boundless, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		k := l.Key("k")
+		return func(ctx context.Context, _, _ int) error {
+			d, err := k.Allow(ctx)
+			if err == nil && !d.Allowed {
+				err = errRefused
+			}
+			return err
+		}, func() { _ = s.Close() }, nil
+	}}
+}
+
+func xRate() contender {
+	return contender{"x/time/rate", func(context.Context) (func(context.Context, int, int) error, func(), error) {
+		l := xBoundless()
+		return func(context.Context, int, int) error {
+			if !l.Allow() {
+				return errRefused
+			}
+			return nil
+		}, func() {}, nil
+	}}
+}
+
+// xRateMap is what one writes around x/time/rate: a map with a mutex.
+func xRateMap() contender {
+	return contender{"x/time/rate in a map", func(context.Context) (func(context.Context, int, int) error, func(), error) {
+		m := limiters{byKey: map[string]*rate.Limiter{}}
+		callers := zipfians()
+		return func(_ context.Context, caller, n int) error {
+			if !m.of(callers[caller].at(n)).Allow() {
+				return errRefused
+			}
+			return nil
+		}, func() {}, nil
+	}}
+}
+
+type limiters struct {
+	mu    sync.Mutex
+	byKey map[string]*rate.Limiter
+}
+
+func (m *limiters) of(key string) *rate.Limiter {
+	m.mu.Lock()
+	l := m.byKey[key]
+	if l == nil {
+		l = xBoundless()
+		m.byKey[key] = l
+	}
+	m.mu.Unlock()
+	return l
+}
