@@ -100,6 +100,9 @@ func run(ctx context.Context, out io.Writer, o options) error {
 			return err
 		}
 	}
+	if which.MatchString(heapWork) {
+		return heap(out)
+	}
 	return nil
 }
 

@@ -153,3 +153,25 @@ func TestViewAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A bucket that changes more seldom than the word of a cell has room for is not moved into one each time.
+func TestViewOfSeldomTakesAllocatesNothing(t *testing.T) {
+	ctx := context.Background()
+	s, clock := open(t, Config{SweepEvery: -1})
+	s.leastRoom = 0
+	l, err := tidegate.New(s, *limit(t, "10/day burst 20"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := l.Key("key")
+	for range 20 {
+		_, _ = k.Allow(ctx)
+	}
+	clock.advance(50 * time.Hour)
+	if n := testing.AllocsPerRun(1000, func() {
+		clock.advance(3 * time.Hour)
+		_, _ = k.Allow(ctx)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -87,3 +87,58 @@ func TestDefaultClock(t *testing.T) {
 		}
 	})
 }
+
+// A coarse clock is at most as far behind as it may be, never ahead, and never goes back; so is what is decided by it.
+func TestCoarseClock(t *testing.T) {
+	for given, every := range map[time.Duration]time.Duration{
+		time.Millisecond: time.Millisecond, 20 * time.Millisecond: 20 * time.Millisecond, time.Nanosecond: 100 * time.Microsecond,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(&Config{CoarseClock: given})
+			defer s.Close()
+			l := limit(t, "1000/s burst 50")
+			const perSecond, burst = 1000, 50 // more than comes back from one look at the clock to the next
+			start, before, admitted := time.Now(), s.now(), 0
+			for n := range 3000 {
+				now := s.now()
+				if late := time.Duration(time.Now().UnixMicro()-now) * time.Microsecond; late < 0 || late > every || now < before {
+					t.Fatalf("every %v: %v late, at %d after %d", every, late, now, before)
+				}
+				before = now
+				if take(t, s, l, "key", 1).Allowed {
+					admitted++
+				}
+				most := burst + int((time.Since(start)+every).Seconds()*perSecond)
+				if least := burst + int((time.Since(start)-every).Seconds()*perSecond) - 1; admitted > most || n > 200 && admitted < least {
+					t.Fatalf("every %v: %d were admitted in %v, want %d to %d", every, admitted, time.Since(start), least, most)
+				}
+				time.Sleep(time.Duration(n%7) * 97 * time.Microsecond)
+				synctest.Wait()
+			}
+			// Whoever comes back when told may have to wait for as long as the clock may be behind, and no longer.
+			take(t, s, l, "another", 50)
+			time.Sleep(take(t, s, l, "another", 1).RetryAfter + every)
+			synctest.Wait()
+			if d := take(t, s, l, "another", 1); !d.Allowed {
+				t.Errorf("every %v: %+v", every, d)
+			}
+			// The wall clock is as it was.
+			c := limit(t, "5/day tz UTC")
+			want := time.Until(time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)).Truncate(time.Microsecond)
+			if d := take(t, s, c, "day", 5); d.ResetAfter-want > time.Microsecond || want-d.ResetAfter > time.Microsecond {
+				t.Errorf("a day ends in %v instead of %v", d.ResetAfter, want)
+			}
+		})
+	}
+}
+
+// A clock of one's own is read each time.
+func TestCoarseClockOfOnesOwn(t *testing.T) {
+	s, c := open(t, Config{CoarseClock: time.Hour})
+	for range 3 {
+		if s.now() != c.us.Load() {
+			t.Errorf("%d instead of %d", s.now(), c.us.Load())
+		}
+		c.advance(time.Minute)
+	}
+}

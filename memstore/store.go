@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
-	"github.com/tidegate-go/tidegate/internal/algo"
 )
 
 // Config says how a [Store] works. The zero Config, like a nil one, is the documented default.
@@ -19,8 +18,15 @@ type Config struct {
 	// SweepEvery is how often a sixteenth of the store is looked through for buckets that are as good as new, to forget
 	// them. Default: 1 s. Negative: never; they then leave only for lack of room.
 	SweepEvery time.Duration
+	// CoarseClock lets a goroutine read the default clock, each time that long after the last, and takes decide by what it
+	// read: to read the clock is about half of what a take costs. A decision is then made as of up to CoarseClock earlier, and
+	// by as much more as that goroutine has to wait for a processor; call both together e. What passes in any interval of t
+	// is bounded by what the limit lets pass in t+e; who asks again after RetryAfter may be told to wait for up to e longer;
+	// and a burst smaller than what comes back in e lets less pass than the rate. Time never goes back. Calendar windows
+	// follow the wall clock as ever. At least 100 µs: less counts as that. Default: 0, each take reads the clock.
+	CoarseClock time.Duration
 	// Now is the clock, for tests and replay. Default: the wall clock at the start plus the monotonic time since,
-	// so that no step of the wall clock moves a bucket; calendar windows follow the wall clock.
+	// so that no step of the wall clock moves a bucket; calendar windows follow the wall clock. With Now, CoarseClock is ignored.
 	Now func() time.Time
 }
 
@@ -53,7 +59,7 @@ type Store struct {
 	evicted   atomic.Int64
 	closed    atomic.Bool
 	stop      chan struct{}
-	stopped   chan struct{}
+	running   sync.WaitGroup
 	policies  policies
 	leastRoom int64
 	shards    []shard // a power of two of them
@@ -81,7 +87,6 @@ func New(cfg *Config) *Store {
 		maxKeys:   defaultMaxKeys,
 		leastRoom: leastRoom,
 		stop:      make(chan struct{}),
-		stopped:   make(chan struct{}),
 	}
 	s.start = time.Now()
 	s.base = s.start.UnixMicro()
@@ -97,6 +102,8 @@ func New(cfg *Config) *Store {
 		if cfg.Now != nil {
 			s.clock = func() int64 { return cfg.Now().UnixMicro() }
 			s.wall = s.clock
+		} else if cfg.CoarseClock > 0 {
+			s.coarsen(max(cfg.CoarseClock, leastCoarse))
 		}
 	}
 	shards := int64(minShards)
@@ -106,10 +113,8 @@ func New(cfg *Config) *Store {
 	s.shards = make([]shard, shards)
 	s.policies.init()
 	s.reservations.init()
-	if every < 0 {
-		close(s.stopped)
-	} else {
-		go s.sweep(every)
+	if every > 0 {
+		s.running.Go(func() { s.sweep(every) })
 	}
 	return s
 }
@@ -117,14 +122,6 @@ func New(cfg *Config) *Store {
 // Stats returns what the store holds and what it had to do.
 func (s *Store) Stats() Stats {
 	return Stats{Keys: s.keys.Load(), Evicted: s.evicted.Load()}
-}
-
-// now reads the store's clock, in µs. On the default one it never goes back.
-func (s *Store) now() int64 {
-	if s.clock != nil {
-		return s.clock()
-	}
-	return s.base + int64(time.Since(s.start)/time.Microsecond)
 }
 
 // Now returns the store's clock.
@@ -135,13 +132,13 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return time.UnixMicro(s.now()), nil
 }
 
-// Close stops the store's goroutine and forgets all buckets.
+// Close stops the store's goroutines and forgets all buckets.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
 	close(s.stop)
-	<-s.stopped
+	s.running.Wait()
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
@@ -184,65 +181,3 @@ func rotate(h uint64) uint64 { return h<<31 | h>>33 }
 func (s *Store) shardOf(i id) int { return int(i.a & uint64(len(s.shards)-1)) }
 
 func (s *Store) shard(i id) *shard { return &s.shards[s.shardOf(i)] }
-
-// sweep forgets, a few shards at a time, the buckets that are as good as new.
-func (s *Store) sweep(every time.Duration) {
-	defer close(s.stopped)
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for next := 0; ; {
-		select {
-		case <-s.stop:
-			return
-		case <-tick.C:
-		}
-		for range len(s.shards) / sweeps {
-			s.sweepShard(&s.shards[next%len(s.shards)])
-			next++
-		}
-		s.reservations.sweep(s.now())
-	}
-}
-
-// sweepShard looks through a shard, letting go of its lock every so many slots. What moves meanwhile may be missed this
-// time, or looked at twice.
-func (s *Store) sweepShard(sh *shard) {
-	const most = 512 // slots looked at under the lock at a time
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	now := s.now()
-	for slot, n := 0, 1; slot < len(sh.slots); n++ {
-		if n%most == 0 {
-			sh.mu.Unlock()
-			sh.mu.Lock()
-			now = s.now()
-			if slot >= len(sh.slots) {
-				break
-			}
-		}
-		if sh.slots[slot].a&live != 0 && s.idle(sh, slot, now) {
-			sh.remove(slot) // another may have come to stand here
-			s.keys.Add(-1)
-		} else {
-			slot++
-		}
-	}
-	sh.shrink()
-}
-
-// idle reports whether the bucket in the slot is as good as new.
-func (s *Store) idle(sh *shard, slot int, now int64) bool {
-	sh.unbind(slot)
-	p := sh.policy(slot).params
-	st := sh.state(slot)
-	t := s.clockOf(p, now)
-	return p.IdleAt(&st, t, p.Window(t)) <= t
-}
-
-// clockOf returns the moment that a limit is decided at: calendar windows follow the wall clock, wherever it steps.
-func (s *Store) clockOf(p *algo.Params, now int64) int64 {
-	if p.Calendar() {
-		return s.wall()
-	}
-	return now
-}

@@ -164,10 +164,10 @@ func (t *table) put(i id, slot int, pol *policy, st *algo.State) {
 
 // add returns an empty slot for a bucket that is not there.
 func (t *table) add(i id) int {
-	if t.n >= len(t.slots)/8*7 {
-		// By an eighth, so that little stands empty. Every entry is moved about eight times on average, and a move is a
-		// fraction of what the take costs that makes the bucket.
-		t.resize(len(t.slots) + max(8, len(t.slots)/8))
+	if (t.n+1)*10 > len(t.slots)*9 {
+		// By a twelfth, so that little stands empty. An entry is moved about twelve times in its life, each of which takes a small
+		// part of what the take takes that makes the bucket.
+		t.resize(len(t.slots) + max(8, len(t.slots)/12))
 	}
 	slot := t.home(i)
 	for t.slots[slot].a&live != 0 {
