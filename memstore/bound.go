@@ -29,15 +29,16 @@ type boundRule struct {
 
 // Take implements [tidegate.BoundRule].
 func (r *boundRule) Take(ctx context.Context, key string, limit *tidegate.Limit, version, cost int64) (tidegate.Outcome, tidegate.Waits, error) {
-	if err := r.store.ready(ctx, "take"); err != nil {
-		return tidegate.Outcome{}, tidegate.Waits{}, err
+	s := r.store
+	if ctx.Err() != nil || s.closed.Load() {
+		return tidegate.Outcome{}, tidegate.Waits{}, s.ready(ctx, "take")
 	}
-	i := r.store.idIn(r.id, key)
-	if p, c := r.store.takePlain(i, nil, limit, version, cost); p != nil {
+	i := s.idIn(r.id, key)
+	if p, c := s.takePlain(i, nil, limit, version, cost); p != nil {
 		o, w := answer(p, c)
 		return o, w, nil
 	}
-	return halves(r.store.takeAny(&tidegate.Charge{Rule: r.rule, Key: key, Limit: limit, Version: version, Cost: cost}, i))
+	return halves(s.takeAny(&tidegate.Charge{Rule: r.rule, Key: key, Limit: limit, Version: version, Cost: cost}, i))
 }
 
 // Key implements [tidegate.BoundRule].

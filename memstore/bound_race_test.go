@@ -124,7 +124,7 @@ func TestViewsAgainstResetAndEviction(t *testing.T) {
 		})
 	}
 	for range resets {
-		for n := 0; n < 500; n++ {
+		for range 500 {
 			if d, err := shared.Peek(ctx); err != nil || !d.Allowed {
 				break
 			}
