@@ -102,8 +102,8 @@ func halves(d tidegate.Decision, err error) (tidegate.Outcome, tidegate.Waits, e
 		tidegate.Waits{RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter, Delay: d.Delay}, err
 }
 
-// takePlain decides a charge of a bucket that is there, by the limit that it is under and nothing but two numbers, and returns
-// the limit; nil if that is not enough. It opens a cell for the view of the key, if there is one.
+// takePlain decides a charge of a plain bucket, by the limit that it is under and nothing but two numbers, and returns the limit;
+// nil if that is not enough. It opens a cell for the view of the key, if there is one.
 func (s *Store) takePlain(i id, k *boundKey, limit *tidegate.Limit, version, cost int64) (*algo.Params, algo.Charged) {
 	if cost < 1 || limit == nil || limit.Algorithm > tidegate.LeakyBucket || limit.Warmup > 0 {
 		return nil, algo.Charged{}
@@ -115,8 +115,7 @@ func (s *Store) takePlain(i id, k *boundKey, limit *tidegate.Limit, version, cos
 	sh.lock()
 	slot := sh.look(i)
 	if slot < 0 {
-		sh.mu.Unlock()
-		return nil, algo.Charged{}
+		return s.addPlain(sh, i, limit, version, cost, now)
 	}
 	e := &sh.slots[slot]
 	if e.a&bound != 0 {
@@ -147,6 +146,30 @@ func (s *Store) takePlain(i id, k *boundKey, limit *tidegate.Limit, version, cos
 		return nil, c
 	}
 	return p, c
+}
+
+// addPlain is takePlain for a bucket that is not there, in a shard that is locked, which it unlocks. It is enough where the limit is
+// the one that was asked for last.
+func (s *Store) addPlain(sh *shard, i id, limit *tidegate.Limit, version, cost, now int64) (*algo.Params, algo.Charged) {
+	pol := s.policies.last(limit, version)
+	if pol == nil {
+		sh.mu.Unlock()
+		return nil, algo.Charged{}
+	}
+	after, c, ok := pol.params.ChargePlain(algo.Plain{}, cost, now)
+	over := false
+	if ok && c.OK {
+		st := algo.Flat(after.Used, after.Tick)
+		over = s.put(sh, i, -1, pol, &st)
+	}
+	sh.mu.Unlock()
+	if over {
+		s.makeRoom(func(other id) bool { return other == i })
+	}
+	if !ok {
+		return nil, c
+	}
+	return pol.params, c
 }
 
 // lock locks the shard. Most hold it for less time than it takes to wait for it properly.

@@ -261,3 +261,14 @@ func TestViewWithoutADecision(t *testing.T) {
 	_ = s.Close()
 	want("closed", tidegate.ErrClosed)
 }
+
+// A bucket that is made the short way is under the version that was asked for, not one of the same limit that went before.
+func TestNewBucketsOfVersions(t *testing.T) {
+	s, _ := open(t, Config{})
+	older, newer := limit(t, "10/s burst 20"), limit(t, "10/s burst 40")
+	takeCharge(t, s, tidegate.Charge{Key: "a", Limit: older, Version: 5, Cost: 1})
+	takeCharge(t, s, tidegate.Charge{Key: "b", Limit: older, Version: 1, Cost: 1})
+	if d := takeCharge(t, s, tidegate.Charge{Key: "b", Limit: newer, Version: 3, Cost: 1}); d.Limit != 40 {
+		t.Errorf("%+v", d)
+	}
+}

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/internal/algo"
@@ -16,8 +17,9 @@ type policy struct {
 
 // policies keeps the compiled limits, so that none is compiled twice. Buckets hold on to the ones they use.
 type policies struct {
-	mu   sync.RWMutex
-	byID map[policyID]*policy
+	mu     sync.RWMutex
+	byID   map[policyID]*policy
+	recent atomic.Pointer[policy] // the one that was asked for last
 }
 
 type policyID struct {
@@ -30,12 +32,24 @@ const maxPolicies = 10_000
 
 func (ps *policies) init() { ps.byID = make(map[policyID]*policy) }
 
+// last returns the policy that was asked for last, if it is of that limit and version.
+func (ps *policies) last(limit *tidegate.Limit, version int64) *policy {
+	if p := ps.recent.Load(); p != nil && p.source == limit && p.version == version {
+		return p
+	}
+	return nil
+}
+
 func (ps *policies) of(c *tidegate.Charge) (*policy, error) {
+	if p := ps.last(c.Limit, c.Version); p != nil {
+		return p, nil
+	}
 	key := policyID{*c.Limit, c.Version}
 	ps.mu.RLock()
 	p := ps.byID[key]
 	ps.mu.RUnlock()
 	if p != nil {
+		ps.recent.Store(p)
 		return p, nil
 	}
 	params, err := algo.Compile(*c.Limit)
@@ -51,6 +65,7 @@ func (ps *policies) of(c *tidegate.Charge) (*policy, error) {
 		p = &policy{params, c.Version, c.Limit}
 		ps.byID[key] = p
 	}
+	ps.recent.Store(p)
 	return p, nil
 }
 

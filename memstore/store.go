@@ -55,15 +55,16 @@ type Store struct {
 	wall      func() int64 // µs; for calendar windows
 	seeds     [2]maphash.Seed
 	maxKeys   int64
-	keys      atomic.Int64
-	evicted   atomic.Int64
+	leastRoom int64
 	closed    atomic.Bool
 	stop      chan struct{}
 	running   sync.WaitGroup
-	policies  policies
-	leastRoom int64
 	shards    []shard // a power of two of them
 
+	_            [64]byte // what new keys write stays apart from what every take reads
+	keys         atomic.Int64
+	evicted      atomic.Int64
+	policies     policies
 	reservations reservations
 }
 
