@@ -7,9 +7,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime"
 	"slices"
 	"time"
 
@@ -21,6 +23,7 @@ type workload struct {
 	name, id   string // for people, and as a benchmark of Go is named
 	callers    int
 	together   int // calls that are timed together, where one takes less than to look at the clock; 0 is 1
+	procs      int // GOMAXPROCS; 0 is what it is
 	contenders []contender
 	peers      []contender
 	optional   bool // only on request
@@ -119,6 +122,9 @@ func (w workload) beside(peers string) workload {
 
 // measure runs the contenders in turn, and returns the runs of each.
 func measure(ctx context.Context, w workload, duration time.Duration, runs int) ([][]result, error) {
+	if w.procs > 0 {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(w.procs))
+	}
 	all := make([][]result, len(w.contenders))
 	for range runs {
 		for i, c := range w.contenders {
@@ -153,42 +159,45 @@ func once(ctx context.Context, w workload, c contender, duration time.Duration) 
 
 var errTooShort = errors.New("there was no time for a single decision: give a longer -d")
 
-// newHistogram tells latencies to a hundredth. Finer ones, of 256 callers, are more than a cache holds, so that to record a
-// call would be a good part of it.
-func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(time.Minute), 2) }
-
-// drive lets callers call in a closed loop. Of calls that are timed together each counts as their mean.
+// drive lets callers call in a closed loop. Of calls that are timed together each counts as their mean. Latencies are
+// written down one after the other, which costs a caller less than a histogram of its own would.
 func drive(ctx context.Context, w workload, duration time.Duration, call func(context.Context, int, int) error) (result, error) {
 	type outcome struct {
-		n    int
-		hist *hdrhistogram.Histogram
-		err  error
+		n       int
+		lasted  []uint32 // ns
+		elapsed time.Duration
+		err     error
 	}
 	outcomes := make(chan outcome, w.callers)
 	start := time.Now()
 	together := max(1, w.together)
 	for c := range w.callers {
 		go func() {
-			o := outcome{hist: newHistogram()}
+			var o outcome
 			before := time.Now()
 			for o.err == nil && before.Sub(start) < duration && ctx.Err() == nil {
 				for end := o.n + together; o.n < end && o.err == nil; o.n++ {
 					o.err = call(ctx, c, o.n)
 				}
 				after := time.Now()
-				_ = o.hist.RecordValue(int64(after.Sub(before)) / int64(together)) // a call of over a minute is beside the point
+				o.lasted = append(o.lasted, uint32(min(after.Sub(before)/time.Duration(together), math.MaxUint32)))
 				before = after
 			}
+			o.elapsed = before.Sub(start)
 			outcomes <- o
 		}()
 	}
-	total := newHistogram()
+	total := hdrhistogram.New(1, math.MaxUint32, 3)
 	n := 0
 	var err error
+	var elapsed time.Duration
 	for range w.callers {
 		o := <-outcomes
+		elapsed = max(elapsed, o.elapsed)
 		n += o.n
-		total.Merge(o.hist)
+		for _, ns := range o.lasted {
+			_ = total.RecordValue(int64(ns)) // which is in its range
+		}
 		if o.err != nil {
 			err = o.err
 		}
@@ -201,7 +210,7 @@ func drive(ctx context.Context, w workload, duration time.Duration, call func(co
 	}
 	return result{
 		n:         int64(n),
-		perSecond: float64(n) / time.Since(start).Seconds(),
+		perSecond: float64(n) / elapsed.Seconds(),
 		p50:       time.Duration(total.ValueAtQuantile(50)),
 		p99:       time.Duration(total.ValueAtQuantile(99)),
 	}, err

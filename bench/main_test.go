@@ -40,7 +40,7 @@ func TestContendersDecide(t *testing.T) {
 func TestBenchfmt(t *testing.T) {
 	redistest.Start(t) // skips where there is no server
 	var out bytes.Buffer
-	o := options{duration: 300 * time.Millisecond, runs: 2, only: "^1 callers, 1 keys|^memory, one limiter$", peers: "some", benchfmt: true}
+	o := options{duration: 300 * time.Millisecond, runs: 2, only: "^1 callers, 1 keys|^memory, one limiter, one core$", peers: "some", benchfmt: true}
 	if err := run(t.Context(), &out, o); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestBenchfmt(t *testing.T) {
 func TestTable(t *testing.T) {
 	redistest.Start(t)
 	var out bytes.Buffer
-	o := options{duration: 100 * time.Millisecond, runs: 1, only: "^memory, one limiter$", peers: "all"}
+	o := options{duration: 100 * time.Millisecond, runs: 1, only: "^memory, one limiter, one core$", peers: "all"}
 	if err := run(t.Context(), &out, o); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func memoryWorkloads() []workload {
 	const together = 100
 	return []workload{
 		{
-			name: "memory, one limiter", id: "Memory/callers=1/keys=1", callers: 1, together: together,
+			name: "memory, one limiter, one core", id: "Memory/callers=1/keys=1", callers: 1, procs: 1, together: together,
 			contenders: []contender{memoryKey(), xRate()}, peers: memoryPeers(1),
 		},
 		{
@@ -28,7 +28,7 @@ func memoryWorkloads() []workload {
 			contenders: []contender{memoryKey(), xRate()}, peers: memoryPeers(1),
 		},
 		{
-			name: "memory, 1M keys zipf", id: "Memory/callers=1/keys=1000000", callers: 1, together: together,
+			name: "memory, 1M keys zipf, one core", id: "Memory/callers=1/keys=1000000", callers: 1, procs: 1, together: together,
 			contenders: []contender{memory(), xRateMap()}, peers: memoryPeers(1_000_000),
 		},
 		{

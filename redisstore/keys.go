@@ -48,7 +48,7 @@ func (s *Store) bucketKey(c *tidegate.Charge, tag uint32, shard int) string {
 	} else {
 		b = key.AppendBucket(b, c.Rule, c.Key)
 	}
-	return string(appendShard(b, shard))
+	return s.names.of(tag, appendShard(b, shard))
 }
 
 // recordKey returns the key of what a reservation charged in a slot.

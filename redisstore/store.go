@@ -56,6 +56,7 @@ type Store struct {
 
 	leases  *lease.Layer
 	limits  limits
+	names   names
 	batches batches
 	nodes   nodes // of a cluster
 	denied  denied

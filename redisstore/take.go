@@ -64,7 +64,7 @@ func (s *Store) takeStrict(ctx context.Context, charges []tidegate.Charge, dst [
 
 // takeOnce decides a take whose buckets are known.
 func (s *Store) takeOnce(ctx context.Context, items []item, decisions []tidegate.Decision) error {
-	if !s.cfg.NoDeniedCache && cacheable(items) {
+	if !s.cfg.NoDeniedCache && !s.denied.empty() && cacheable(items) {
 		if d, ok := s.denied.refuse(&items[0], s.clock()); ok {
 			decisions[0] = d
 			return nil

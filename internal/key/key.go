@@ -63,16 +63,23 @@ func AppendSecret(dst, secret []byte, rule, key string) []byte {
 	return base64.RawURLEncoding.AppendEncode(dst, mac.Sum(nil))
 }
 
+// plain tells the bytes that are kept as they are wherever they stand: those that show in a terminal, but for % and /.
+// Bytes above 127 are kept, so that names in any script can be read.
+var plain = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c > ' ' && c != 0x7f && c != '%' && c != '/'
+	}
+	return t
+}()
+
 // appendEscaped appends s with %, sep and every byte that does not show in a terminal as % and two digits.
-// Bytes above 127 stay, so that names in any script can be read.
 func appendEscaped(dst []byte, s string, sep byte) []byte {
+	kept := 0
 	for i := range len(s) {
-		c := s[i]
-		if c <= ' ' || c == 0x7f || c == '%' || c == sep {
-			dst = append(dst, '%', hex[c>>4], hex[c&15])
-		} else {
-			dst = append(dst, c)
+		if c := s[i]; !plain[c] && (c != '/' || sep == '/') {
+			dst = append(append(dst, s[kept:i]...), '%', hex[c>>4], hex[c&15])
+			kept = i + 1
 		}
 	}
-	return dst
+	return append(dst, s[kept:]...)
 }
