@@ -16,27 +16,20 @@ import (
 
 // lead makes the next takes on limits of so many shards go to the first, and where that refuses to the other one.
 func lead(s *Store, shards, first, other int) {
-	l := &compiled{shards: make([]*compiled, shards)}
-	for i := 0; ; i++ {
-		c := choice{at: drawOf(strconv.Itoa(i))}
-		o := c
-		o.other = true
-		if c.shard(l) == first && o.shard(l) == other {
-			s.chance = func() uint64 { return c.at }
-			return
-		}
-	}
+	at := drawOf(idOf(shards, first, other))
+	s.chance = func() uint64 { return at }
 }
 
 // idOf returns an ID that leads to the two shards.
 func idOf(shards, first, other int) string {
 	l := &compiled{shards: make([]*compiled, shards)}
-	for i := 0; ; i++ {
+	for i := range 100_000 {
 		id := "id" + strconv.Itoa(i)
 		if at := drawOf(id); (choice{at: at}).shard(l) == first && (choice{at: at, other: true}).shard(l) == other {
 			return id
 		}
 	}
+	panic("no ID leads to these shards")
 }
 
 // onShards returns what the server says of each shard of the charge's limit.
@@ -298,18 +291,18 @@ func TestSettleOnShards(t *testing.T) {
 				t.Fatalf("%s: %+v: want it reserved", limit, d)
 			}
 		}
-		id := idOf(4, 3, 1)
+		id, moved := idOf(4, 3, 1), idOf(4, 3, 2)
 		settle(id, 0, tidegate.ErrUnknownID)
 		reserve(id, 6)
 		wantLeft(t, s, c, 11, 11, 10, 4)
-		reserve(idOf(4, 3, 0), 6) // finds no room in shard 3
-		wantLeft(t, s, c, 5, 11, 10, 4)
+		reserve(moved, 6) // finds no room in shard 3
+		wantLeft(t, s, c, 11, 11, 4, 4)
 		settle(id, 2, nil)
-		settle(idOf(4, 3, 0), 7, nil)
-		wantLeft(t, s, c, 4, 11, 10, 8)
+		settle(moved, 7, nil)
+		wantLeft(t, s, c, 11, 11, 3, 8)
 		settle(id, 2, tidegate.ErrUnknownID)
-		settle(idOf(4, 3, 0), 2, tidegate.ErrUnknownID)
-		wantLeft(t, s, c, 4, 11, 10, 8)
+		settle(moved, 2, tidegate.ErrUnknownID)
+		wantLeft(t, s, c, 11, 11, 3, 8)
 		big := ""
 		for i := 0; big == ""; i++ { // one whose shards are others among all than among the larger ones
 			at := drawOf("big" + strconv.Itoa(i))
@@ -319,9 +312,9 @@ func TestSettleOnShards(t *testing.T) {
 			}
 		}
 		reserve(big, 11)
-		wantLeft(t, s, c, 4, 0, 10, 8)
+		wantLeft(t, s, c, 11, 0, 3, 8)
 		settle(big, 0, nil)
-		wantLeft(t, s, c, 4, 11, 10, 8)
+		wantLeft(t, s, c, 11, 11, 3, 8)
 		settle(big, 0, tidegate.ErrUnknownID)
 	}
 }
