@@ -112,8 +112,10 @@ type Limit struct {
 	// Stores of one process have nothing to take ahead from, and ignore it.
 	Lease time.Duration
 	// Shards spreads the limit over so many buckets that add up to it, 2 to 256, in different slots of a cluster, so that
-	// one hot key is not one server's load; see [Limit.Shard]. For [TokenBucket] without Warmup, [FixedWindow] and
-	// [SlidingWindow]. Default: 0, like 1: one bucket. Stores of one process ignore it.
+	// one hot key is not one server's load; see [Limit.Shard]. A take goes to one of them, and to one other if that refuses.
+	// Limit and Remaining of its decision are that shard's; a cost above the largest shard's capacity never passes; and load
+	// near the limit gets all of it only where each shard has some tokens, ten or more. For [TokenBucket] without Warmup,
+	// [FixedWindow] and [SlidingWindow]. Default: 0, like 1: one bucket. Stores of one process ignore it.
 	Shards int
 }
 

@@ -9,5 +9,9 @@
 // Keys look like tidegate:{1f3a}rule/key; the part in braces is a hash of the key that makes the limits of one key
 // share a slot of a cluster. A key leaves by itself when its bucket is as good as new.
 //
+// A limit with shards is kept in as many buckets, in slots of their own. A take goes to one of them, and to one other if
+// that refuses; its decision tells of that shard, so that Limit and Remaining are a part of the whole's. A cost above the
+// largest shard's capacity, B/K rounded up, never passes.
+//
 // It needs Redis 6.2 or Valkey 7.2, and of their commands those that docs/architecture.md lists.
 package redisstore

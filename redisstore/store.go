@@ -31,6 +31,7 @@ type Config struct {
 	KeySecret []byte
 	// Slot names what shares a slot of a cluster: charges of one take are decided at one moment, all or nothing, only if
 	// the buckets of all have the same. Default: the charge's key, so that all limits of one key do.
+	// Of limits with shards it is the slot of shard 0, from which those of the others are counted.
 	// It must be the same function in all replicas.
 	Slot func(*tidegate.Charge) string
 	// NoDeniedCache asks the server also for what it just said cannot pass yet. By default such a take is refused here,
