@@ -151,7 +151,7 @@ func (d *dispatcher) await(ctx context.Context, w *waiter) (decided bool) {
 func (d *dispatcher) alone(ctx context.Context, w *waiter, decisions []tidegate.Decision) error {
 	s := d.store
 	w.self[0] = &w.taking
-	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	bounded, cancel := s.bound(ctx)
 	s.decideBatch(bounded, w.self[:])
 	cancel()
 	d.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -61,13 +62,13 @@ type scripts struct {
 func newScripts(injected bool) *scripts {
 	set := func(main string) scriptSet {
 		return scriptSet{
-			buckets: assemble(injected, "head", "kinds", "bucket", "state", main),
-			all:     assemble(injected, "head", "kinds", "bucket", "fixed", "sliding", "log", "permits", "state", main),
+			buckets: assemble(injected, "clock", "head", "kinds", "bucket", "state", main),
+			all:     assemble(injected, "clock", "head", "kinds", "bucket", "fixed", "sliding", "log", "permits", "state", main),
 		}
 	}
 	return &scripts{
-		run:     assemble(injected, "head", "run"),
-		several: assemble(injected, "head", "several"),
+		run:     assemble(injected, "clock", "run"),
+		several: assemble(injected, "clock", "head", "several"),
 		take:    set("take"),
 		settle:  set("settle"),
 		permit:  set("permit"),
@@ -97,10 +98,14 @@ func (s *Store) run(ctx context.Context, sc *script, args []any) (any, error) {
 	if err == nil || !redis.HasErrorPrefix(err, "NOSCRIPT") {
 		return reply, err
 	}
+	late := time.NewTimer(s.cfg.Timeout)
+	defer late.Stop()
 	select {
 	case <-sc.loading:
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	case <-late.C:
+		return nil, context.DeadlineExceeded
 	}
 	defer func() { sc.loading <- struct{}{} }()
 	if sc.loads.Load() != before { // somebody sent it meanwhile, perhaps to another node

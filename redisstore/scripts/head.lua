@@ -1,9 +1,4 @@
--- The beginning of every script: the clock, and arithmetic on integers below 2^53, which Lua's numbers hold exactly.
--- Nothing here is a second opinion: each algorithm is that of internal/algo, line by line, and a differential test
--- compares them. Numbers leave Lua through num() alone, for tostring writes 1796025600123456 as 1.7960256001235e+15.
-local now = redis.call('TIME') now = now[1] * 1000000 + now[2] -- µs; tests replace this line, and this line alone
-local call, pcall_, floor, ceil, max, min, match = redis.call, redis.pcall, math.floor, math.ceil, math.max, math.min, string.match
-
+-- Arithmetic that all scripts but run share.
 local function num(x)
   return string.format('%.0f', x)
 end
@@ -18,8 +13,8 @@ local function at(us)
 end
 
 -- The key of a plain bucket stays for a second or two longer than it is needed, in whole seconds, so that two states that
--- are as good as none in the same second stay as long, and run need not say how long again. second returns that of a state which is as good as none at the
--- microsecond us, and stay the millisecond at which the key may go.
+-- are as good as none in the same second stay as long, and run need not say how long again. second returns that of a
+-- state which is as good as none at the microsecond us, and stay the millisecond at which the key may go.
 local function second(us)
   return floor(us / 1000000)
 end
