@@ -22,14 +22,14 @@ import (
 type workload struct {
 	name, id   string // for people, and as a benchmark of Go is named
 	callers    int
-	together   int // calls that are timed together, where one takes less than to look at the clock; 0 is 1
+	together   int // decisions that a call makes, where one takes less than to look at the clock; 0 is 1
 	procs      int // GOMAXPROCS; 0 is what it is
 	contenders []contender
 	peers      []contender
 	optional   bool // only on request
 }
 
-// A contender makes one decision a call. Caller and n number the caller and its calls.
+// A contender makes one decision a call, or as many as are made together. Caller numbers the caller, n its decisions so far.
 type contender struct {
 	name string
 	open func(ctx context.Context) (call func(ctx context.Context, caller, n int) error, closing func(), err error)
@@ -159,7 +159,7 @@ func once(ctx context.Context, w workload, c contender, duration time.Duration) 
 
 var errTooShort = errors.New("there was no time for a single decision: give a longer -d")
 
-// drive lets callers call in a closed loop. Of calls that are timed together each counts as their mean. Latencies are
+// drive lets callers call in a closed loop. Where a call makes several decisions each counts as their mean. Latencies are
 // written down one after the other, which costs a caller less than a histogram of its own would.
 func drive(ctx context.Context, w workload, duration time.Duration, call func(context.Context, int, int) error) (result, error) {
 	type outcome struct {
@@ -176,8 +176,8 @@ func drive(ctx context.Context, w workload, duration time.Duration, call func(co
 			var o outcome
 			before := time.Now()
 			for o.err == nil && before.Sub(start) < duration && ctx.Err() == nil {
-				for end := o.n + together; o.n < end && o.err == nil; o.n++ {
-					o.err = call(ctx, c, o.n)
+				if o.err = call(ctx, c, o.n); o.err == nil {
+					o.n += together
 				}
 				after := time.Now()
 				o.lasted = append(o.lasted, uint32(min(after.Sub(before)/time.Duration(together), math.MaxUint32)))

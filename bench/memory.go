@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,9 +16,11 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// together is how many decisions in memory a call makes: what is around them would be a good part of the figure otherwise.
+const together = 100
+
 // memoryWorkloads are those that no server has a part in.
 func memoryWorkloads() []workload {
-	const together = 100
 	return []workload{
 		{
 			name: "memory, one limiter, one core", id: "Memory/callers=1/keys=1", callers: 1, procs: 1, together: together,
@@ -79,11 +82,12 @@ func memory() contender {
 		}
 		callers := zipfians()
 		return func(ctx context.Context, caller, n int) error {
-			d, err := l.Allow(ctx, callers[caller].at(n))
-			if err == nil && !d.Allowed {
-				err = errRefused
+			for i := range together {
+				if d, err := l.Allow(ctx, callers[caller].at(n+i)); err != nil || !d.Allowed {
+					return errors.Join(err, errRefused)
+				}
 			}
-			return err
+			return nil
 		}, func() { _ = s.Close() }, nil
 	}}
 }
@@ -98,11 +102,12 @@ func memoryKey() contender {
 		}
 		k := l.Key("k")
 		return func(ctx context.Context, _, _ int) error {
-			d, err := k.Allow(ctx)
-			if err == nil && !d.Allowed {
-				err = errRefused
+			for range together {
+				if d, err := k.Allow(ctx); err != nil || !d.Allowed {
+					return errors.Join(err, errRefused)
+				}
 			}
-			return err
+			return nil
 		}, func() { _ = s.Close() }, nil
 	}}
 }
@@ -111,8 +116,10 @@ func xRate() contender {
 	return contender{"x/time/rate", func(context.Context) (func(context.Context, int, int) error, func(), error) {
 		l := xBoundless()
 		return func(context.Context, int, int) error {
-			if !l.Allow() {
-				return errRefused
+			for range together {
+				if !l.Allow() {
+					return errRefused
+				}
 			}
 			return nil
 		}, func() {}, nil
@@ -125,8 +132,10 @@ func xRateMap() contender {
 		m := limiters{byKey: map[string]*rate.Limiter{}}
 		callers := zipfians()
 		return func(_ context.Context, caller, n int) error {
-			if !m.of(callers[caller].at(n)).Allow() {
-				return errRefused
+			for i := range together {
+				if !m.of(callers[caller].at(n + i)).Allow() {
+					return errRefused
+				}
 			}
 			return nil
 		}, func() {}, nil

@@ -24,12 +24,18 @@ func memoryPeers(keys int) []contender {
 				}
 				return expect(allowed, false)
 			}
-			if keys == 1 {
-				return func(ctx context.Context, _, _ int) error { return check(ctx, "k") }, done, nil
+			name := func(_, _ int) string { return "k" }
+			if keys > 1 {
+				callers := zipfians()
+				name = func(caller, n int) string { return callers[caller].at(n) }
 			}
-			callers := zipfians()
 			return func(ctx context.Context, caller, n int) error {
-				return check(ctx, callers[caller].at(n))
+				for i := range together {
+					if err := check(ctx, name(caller, n+i)); err != nil {
+						return err
+					}
+				}
+				return nil
 			}, done, nil
 		}}
 	}
