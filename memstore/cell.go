@@ -35,6 +35,11 @@ const closed = 1
 // so long to fill that their units leave less have no cells. They are not those of which many a second pass.
 const leastRoom = int64(10 * time.Minute / time.Microsecond)
 
+// A take that another was quicker than pauses for so many turns of an empty loop, about a µs, and twice as many the next
+// time: in that time the other makes twenty. Two that go on at once take turns, and each turn moves the word from one
+// core to the other, which costs more than the take.
+const leastPause, mostPause = 4096, 16384
+
 // newCell returns a closed cell for a bucket under the policy, whose time is the tick base or later.
 func newCell(pol *policy, base int64) *cell {
 	units := unitsOf(pol)
@@ -74,6 +79,7 @@ func (c *cell) close() algo.Plain { return c.state(c.word.Or(closed)) }
 // [algo.Params.ChargePlain] can tell, or than the word can.
 func (c *cell) take(s *Store, cost int64) (algo.Charged, bool) {
 	now, again := s.now(), false
+	pause := leastPause
 	for {
 		word := c.word.Load()
 		if word&closed != 0 {
@@ -91,6 +97,11 @@ func (c *cell) take(s *Store, cost int64) (algo.Charged, bool) {
 			return charged, false
 		case c.word.CompareAndSwap(word, c.wordOf(st)):
 			return charged, true
+		default:
+			for range pause {
+			}
+			pause = min(2*pause, mostPause)
+			now, again = s.now(), false
 		}
 	}
 }
