@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"encoding/binary"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -162,6 +164,15 @@ func TestOtherAlgorithmsState(t *testing.T) {
 	}
 }
 
+// doubles writes numbers as the state of a bucket has them.
+func doubles(numbers ...float64) string {
+	var b []byte
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(n))
+	}
+	return string(b)
+}
+
 // TestGarbledState: what begins like a bucket of ours and is none is an error too, and stays as it is.
 func TestGarbledState(t *testing.T) {
 	srv := redistest.Start(t)
@@ -172,9 +183,17 @@ func TestGarbledState(t *testing.T) {
 		command(t, srv, "FLUSHALL")
 		mustTake(t, s, c)
 		key := onlyKey(t, srv)
+		l, err := s.limits.of(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tail := "|0|" + l.params.Spec
 		for _, text := range []string{
 			"||", "1 2|0|", "1 2|0|b", "1 2|0|b 1 2 3 4 5 6", "|0|b 1 1 10 0 100 0 1", "x|0|b 1 1 10 0 100 0 1", "1 2|0|z 1 2", "x|0|f 1 2", "1 2 3|0|f 10 x",
 			"|0|w 1 2 3 4", "1 2|1|l 10 20", "1 2|2|p 1 2", "1 2|0|b 1 1 10 0 100 0 1|", "0|b|1 2",
+			"0123456789abcde|0|b 1 1 10 0 100 0 1", "0123456789abcdefg|0|b 1 1 10 0 100 0 1",
+			doubles(math.NaN(), 0) + tail, doubles(0, math.NaN()) + tail, doubles(-1, 0) + tail, doubles(0.5, 0) + tail,
+			doubles(1<<53, 0) + tail, doubles(0, math.Inf(1)) + tail, doubles(1, 2, 3, 4) + tail,
 		} {
 			command(t, srv, "SET", key, text)
 			_, err := s.Take(context.Background(), []tidegate.Charge{other, c}, nil)

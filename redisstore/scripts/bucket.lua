@@ -1,5 +1,5 @@
 -- Token bucket, leaky bucket and warm-up: internal/algo/bucket.go.
--- Spec: b cost gain size debt most step tick. Data: a b [c].
+-- Spec: b cost gain size debt most step tick. Data: a b [c], as doubles, which hold them exactly and are soon read.
 kinds.b = (function()
   local k = {}
 
@@ -12,16 +12,22 @@ kinds.b = (function()
     return p
   end
 
-  function k.decode(s, data)
-    local a, b, c = match(data, '^(%d+) (%d+) ?(%-?%d*)$')
-    s.a, s.b, s.c = tonumber(a), tonumber(b), tonumber(c) or 0
+  function k.decode(s, data, p)
+    local c
+    if #data == 24 and p.step > 0 then
+      s.a, s.b, c = decode(data, '<ddd')
+    elseif #data == 16 and p.step == 0 then
+      s.a, s.b = decode(data)
+    end
+    s.c = c or 0
+    return s.a ~= nil and s.c % 1 == 0
   end
 
   function k.encode(p, s)
     if p.step > 0 then
-      return num(s.a) .. ' ' .. num(s.b) .. ' ' .. num(s.c)
+      return struct.pack('<ddd', s.a, s.b, s.c)
     end
-    return num(s.a) .. ' ' .. num(s.b)
+    return struct.pack('<dd', s.a, s.b)
   end
 
   local function drained(p, s, t)

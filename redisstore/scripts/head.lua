@@ -30,3 +30,14 @@ local function refill(used, ticks, gain)
   end
   return used - ticks * gain
 end
+
+-- decode returns the two numbers that begin the state of a bucket, and more of them where there are; nil for what is none.
+local function decode(raw, form)
+  local a, b, c = struct.unpack(form or '<dd', raw)
+  for _, x in ipairs({a, b}) do
+    if not (x >= 0 and x < 9007199254740992 and x % 1 == 0) then
+      return nil
+    end
+  end
+  return a, b, c
+end

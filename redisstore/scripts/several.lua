@@ -23,9 +23,8 @@ for _ = 1, tonumber(ARGV[1]) do
     local raw, u, since = raws[i], 0, l.t
     if raw then
       u = nil
-      if sub(raw, -#l.tail) == l.tail then
-        u, since = match(raw, '^(%d+) (%d+)|')
-        u, since = tonumber(u), tonumber(since)
+      if sub(raw, 17) == l.tail then
+        u, since = decode(raw)
       end
     elseif call('EXISTS', KEYS[i]) == 1 then
       u = nil
@@ -73,7 +72,7 @@ for i = 1, #KEYS do
     local l = limit[i]
     local tail = l.tail
     local idle = second((l.t + ceildiv(used[i], l.gain)) * l.tick)
-    call('SET', KEYS[i], num(used[i]) .. ' ' .. num(l.t) .. tail, 'PXAT', stay(idle))
+    call('SET', KEYS[i], struct.pack('<dd', used[i], l.t) .. tail, 'PXAT', stay(idle))
   end
 end
 return table.concat(out, ' ')

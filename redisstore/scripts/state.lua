@@ -1,5 +1,7 @@
 -- How a bucket is kept. A key holds "data|version|spec": the kind's numbers, since when it counts so, and the limit.
+-- Only the data of buckets may have a "|" in it.
 -- A bucket is {s = state, p = parsed spec, text = spec, version = since when, existed = whether the key is there}.
+local FOREIGN = 'WRONGTYPE the key holds something else than a bucket'
 local parsed = {}
 
 -- parse throws where this script was assembled without the kind: the caller then runs the one with all of them.
@@ -12,7 +14,7 @@ local function parse(text)
     end
     p = kind and kind.parse(text)
     if not p or not p.capacity then
-      error({fail = 'WRONGTYPE the key holds something else than a bucket'})
+      error({fail = FOREIGN})
     end
     parsed[text] = p
   end
@@ -56,13 +58,22 @@ local function fetch(key, kind)
   if not raw then
     return {s = {key = key, used = false}, version = 0, existed = false}
   end
-  local data, version, text = match(raw, '^([%d -]*)|(%d+)|([^|]*)$')
+  local version, text = match(raw, '|(%d+)|([^|]*)$')
   if not version then
-    error({fail = 'WRONGTYPE the key holds something else than a bucket'})
+    error({fail = FOREIGN})
   end
+  local data = string.sub(raw, 1, -(#version + #text + 3))
   local bucket = {s = {key = key, used = true}, text = text, version = tonumber(version), existed = true}
   bucket.p = parse(text)
-  kinds[bucket.p.kind].decode(bucket.s, data)
+  if bucket.p.kind == 'b' then
+    if not kinds.b.decode(bucket.s, data, bucket.p) then
+      error({fail = FOREIGN})
+    end
+  elseif string.find(data, '[^%d -]') then
+    error({fail = FOREIGN})
+  else
+    kinds[bucket.p.kind].decode(bucket.s, data)
+  end
   return bucket
 end
 
