@@ -173,6 +173,8 @@ func drive(ctx context.Context, w workload, duration time.Duration, call func(co
 	together := max(1, w.together)
 	for c := range w.callers {
 		go func() {
+			ctx, cancel := context.WithCancel(ctx) // as each request has its own
+			defer cancel()
 			var o outcome
 			before := time.Now()
 			for o.err == nil && before.Sub(start) < duration && ctx.Err() == nil {
