@@ -10,8 +10,8 @@ import (
 // for a connection are bounded by timeouts of its own, as long as the store's; so it is enough for a single server's
 // client, and for nobody who waits for Done alone.
 type bounded struct {
-	context.Context
-	deadline time.Time
+	context.Context //nolint:containedctx // it is one
+	deadline        time.Time
 }
 
 // bound bounds the call of a take that goes out alone.
