@@ -189,17 +189,11 @@ func (w *waiter) told(decisions []tidegate.Decision) error {
 	return err
 }
 
-// release puts a waiter that nobody else holds back.
+// release puts a waiter that nobody else holds back. What it still refers to is overwritten by the next take, or goes with
+// the pool.
 func (w *waiter) release() {
-	clear(w.charges)
-	clear(w.items)
-	clear(w.decisions)
-	*w = waiter{
-		taking:  taking{items: w.items[:0], decisions: w.decisions[:0]},
-		charges: w.charges[:0],
-		done:    w.done,
-		pool:    w.pool,
-	}
+	w.items, w.charges, w.decisions = w.items[:0], w.charges[:0], w.decisions[:0]
+	w.dry, w.err, w.gone = false, nil, false
 	w.pool.Put(w)
 }
 
