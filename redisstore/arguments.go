@@ -58,7 +58,7 @@ func (a *arguments) specIndex(l *compiled) int {
 
 // command begins the command of every script but run, up to the specs: see state.lua.
 func (a *arguments) command(now int64, rest int) []any {
-	args := scriptCall(len(a.keys), scriptArgs+len(a.keys)+1+3*len(a.specs)+rest+1)
+	args := scriptCall(nil, len(a.keys), scriptArgs+len(a.keys)+1+3*len(a.specs)+rest+1)
 	for _, k := range a.keys {
 		args = append(args, k)
 	}

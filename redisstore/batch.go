@@ -19,6 +19,9 @@ import (
 
 const (
 	maxInFlight = 4
+	// worthwhile is the part of what is in flight that has to be ready before another batch leaves: a quarter. Small ones beside
+	// a large one take up the four places and the server, and what comes meanwhile waits for both.
+	worthwhile = 4
 	// maxTakes and maxKeys bound a batch, so that a script does not hold the server for longer than about 0.3 ms.
 	maxTakes   = 1024
 	maxKeys    = 96
@@ -73,6 +76,7 @@ type dispatcher struct {
 	ready    []*waiter // in the order in which they are to be decided
 	queued   int       // waiters, ready or behind a busy key
 	inFlight int       // calls, and senders about to make one
+	flying   int       // takes in these calls
 	senders  int       // goroutines that send for others
 	forming  int       // senders that are about to look at ready
 	batch    uint64    // number of the latest
@@ -93,6 +97,7 @@ type waiter struct {
 	gone    bool
 	done    chan struct{}
 	self    [1]*taking // of one that is sent alone
+	plan    plan
 	pool    *sync.Pool
 }
 
@@ -101,6 +106,7 @@ func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegat
 	d.mu.Lock()
 	if d.senders == 0 && d.inFlight < maxInFlight && len(d.ready) == 0 && d.idle(items) {
 		d.inFlight++
+		d.flying++
 		d.batch++
 		d.claimAll(w)
 		d.mu.Unlock()
@@ -152,11 +158,12 @@ func (d *dispatcher) alone(ctx context.Context, w *waiter, decisions []tidegate.
 	s := d.store
 	w.self[0] = &w.taking
 	bounded, cancel := s.bound(ctx)
-	s.decideBatch(bounded, w.self[:])
+	s.decideBatch(bounded, w.self[:], &w.plan)
 	cancel()
 	d.mu.Lock()
 	d.freeAll(w)
 	d.inFlight--
+	d.flying--
 	d.spawn()
 	d.mu.Unlock()
 	if w.err != nil {
@@ -279,7 +286,7 @@ func (d *dispatcher) behindOther(w *waiter, mine uint64) bool {
 
 // spawn starts a sender if something is ready and nobody will look at it.
 func (d *dispatcher) spawn() {
-	if len(d.ready) > 0 && d.forming == 0 && d.inFlight < maxInFlight {
+	if len(d.ready) > 0 && d.forming == 0 && d.inFlight < maxInFlight && len(d.ready)*worthwhile >= d.flying {
 		d.forming++
 		d.senders++
 		d.inFlight++
@@ -291,6 +298,7 @@ func (d *dispatcher) spawn() {
 func (d *dispatcher) send() {
 	var batch, late []*waiter // used again and again
 	var takes []*taking
+	var p plan
 	for {
 		linger(maxTakes, func() int {
 			d.mu.Lock()
@@ -308,6 +316,7 @@ func (d *dispatcher) send() {
 			d.deliver(late)
 			return
 		}
+		d.flying += len(batch)
 		d.spawn() // what did not fit
 		d.mu.Unlock()
 		d.deliver(late)
@@ -317,7 +326,7 @@ func (d *dispatcher) send() {
 		for _, w := range batch {
 			takes = append(takes, &w.taking)
 		}
-		d.store.decideBatch(ctx, takes)
+		d.store.decideBatch(ctx, takes, &p)
 		for _, t := range takes {
 			if t.err != nil {
 				t.err = d.store.failure(context.Background(), "take", t.err)
@@ -326,6 +335,7 @@ func (d *dispatcher) send() {
 		cancel()
 
 		d.mu.Lock()
+		d.flying -= len(batch)
 		d.forming++ // callers that are told now and ask again at once shall find somebody who forms
 		for _, w := range batch {
 			d.freeAll(w)

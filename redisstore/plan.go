@@ -75,13 +75,16 @@ func (t *taking) needs(f func(*use) bool) bool {
 func (u *use) isSlow() bool    { return u.slow }
 func (u *use) isSeveral() bool { return u.several }
 
-// plan is who decides the takes of a batch.
+// plan is who decides the takes of a batch, and room for its commands. It is used again and again, by one goroutine at a time.
 type plan struct {
 	runs          []*run
 	several, slow []*taking
+	args          []any
+	lean          bool // nobody looks at the command but the one who writes it out
 }
 
-func planOf(takes []*taking) (p plan) {
+func (p *plan) make(takes []*taking) {
+	p.runs, p.several, p.slow = p.runs[:0], p.several[:0], p.slow[:0]
 	anySlow := false
 	for _, t := range takes {
 		for i := range t.items {
@@ -117,14 +120,16 @@ func planOf(takes []*taking) (p plan) {
 			}
 		}
 	}
-	return p
 }
 
 // decideBatch decides takes, by scripts one after the other. An error is left with the takes that it concerns.
-func (s *Store) decideBatch(ctx context.Context, takes []*taking) {
-	p := planOf(takes)
+func (s *Store) decideBatch(ctx context.Context, takes []*taking, p *plan) {
+	p.make(takes)
+	if p.lean = !s.cluster && len(s.cfg.Hooks) == 0; !p.lean {
+		p.args = nil // a pipeline or a hook may still have them
+	}
 	if len(p.runs) > 0 {
-		left, err := s.decideRuns(ctx, p.runs)
+		left, err := s.decideRuns(ctx, p)
 		if err != nil {
 			for _, r := range p.runs {
 				fail(r.takes, err)
@@ -133,7 +138,7 @@ func (s *Store) decideBatch(ctx context.Context, takes []*taking) {
 		p.slow = append(p.slow, left...)
 	}
 	if len(p.several) > 0 {
-		left, err := s.decideSeveral(ctx, p.several)
+		left, err := s.decideSeveral(ctx, p)
 		if err != nil {
 			fail(p.several, err)
 		}
@@ -186,4 +191,12 @@ func appendLimits(args []any, limits []limited) []any {
 		args = append(append(args, l.limit.args...), l.keys)
 	}
 	return args
+}
+
+// appendKey appends a key to a command: where it can be, without a copy.
+func (p *plan) appendKey(args []any, key *string) []any {
+	if p.lean {
+		return append(args, key)
+	}
+	return append(args, *key)
 }

@@ -69,13 +69,14 @@ func TestBatchDecidesInOrder(t *testing.T) {
 			charges = append(charges, cs)
 		}
 		takes, free := batchOf(t, s, charges)
-		p := planOf(takes)
+		var p plan
+		p.make(takes)
 		for i, n := range []int{len(p.runs), len(p.several), len(p.slow)} {
 			how[i] += n
 		}
 		free()
 		takes, free = batchOf(t, s, charges)
-		s.decideBatch(context.Background(), takes)
+		s.decideBatch(context.Background(), takes, new(plan))
 		for i, cs := range charges {
 			want, err := goes.Take(context.Background(), cs, nil)
 			if err != nil || takes[i].err != nil {
@@ -104,7 +105,7 @@ func TestSeveralLeavesOtherVersionsToTake(t *testing.T) {
 	mustTake(t, s, newer)
 	takes, free := batchOf(t, s, [][]tidegate.Charge{{old, other}, {other, third}, {third, old}})
 	defer free()
-	s.decideBatch(context.Background(), takes)
+	s.decideBatch(context.Background(), takes, new(plan))
 	for i, take := range takes {
 		for _, d := range take.decisions {
 			if take.err != nil || !d.Allowed {

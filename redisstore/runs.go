@@ -28,9 +28,10 @@ func (r *run) add(t *taking) (first bool) {
 
 // decideRuns decides runs by the run script, which tells what was in use before, so that each take's decision is worked
 // out here, by the same algorithm. It returns the takes that the script left alone.
-func (s *Store) decideRuns(ctx context.Context, runs []*run) (left []*taking, err error) {
+func (s *Store) decideRuns(ctx context.Context, p *plan) (left []*taking, err error) {
+	runs := p.runs
 	sent, forgot := s.clock(), s.denied.forgot.Load()
-	reply, err := s.run(ctx, s.scripts.run, s.timed(runCommand(runs)))
+	reply, err := s.run(ctx, s.scripts.run, s.timed(p.runCommand()))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,8 @@ func (s *Store) decideRuns(ctx context.Context, runs []*run) (left []*taking, er
 }
 
 // runCommand makes the command of the run script, and sorts the runs as it has their keys.
-func runCommand(runs []*run) []any {
+func (p *plan) runCommand() []any {
+	runs := p.runs
 	limits := byLimit(runs, func(r *run) *compiled { return r.limit })
 	single := true
 	for _, r := range runs {
@@ -76,9 +78,9 @@ func runCommand(runs []*run) []any {
 	if !single {
 		size += 2 * len(runs)
 	}
-	args := scriptCall(len(runs), size)
+	args := scriptCall(p.args, len(runs), size)
 	for _, r := range runs {
-		args = append(args, r.key)
+		args = p.appendKey(args, &r.key)
 	}
 	args = appendLimits(append(args, len(limits), boolean(single)), limits)
 	if !single {
@@ -86,6 +88,7 @@ func runCommand(runs []*run) []any {
 			args = append(args, r.cost, len(r.takes))
 		}
 	}
+	p.args = args
 	return args
 }
 

@@ -85,9 +85,13 @@ func (once) NoRetry() bool { return true }
 // scriptArgs are the arguments of a command before the keys: see scriptCall.
 const scriptArgs = 3
 
-// scriptCall begins the command of a script of so many keys, to which keys and arguments are appended.
-func scriptCall(keys, size int) []any {
-	return append(make([]any, 0, size), nil, nil, keys)
+// scriptCall begins the command of a script of so many keys, to which keys and arguments are appended, in the room of a
+// former one if that is enough.
+func scriptCall(room []any, keys, size int) []any {
+	if cap(room) < size {
+		room = make([]any, 0, size)
+	}
+	return append(room[:0], nil, nil, keys)
 }
 
 // run calls the script by its digest, with the command that scriptCall began. A server that does not know it has not run

@@ -16,10 +16,11 @@ type ledger struct {
 
 // decideSeveral decides takes of plain buckets in order, each all or nothing, by the several script, which tells what was
 // in use before, so that each decision is worked out here, by the same algorithm. It returns the takes that it left alone.
-func (s *Store) decideSeveral(ctx context.Context, takes []*taking) (left []*taking, err error) {
+func (s *Store) decideSeveral(ctx context.Context, p *plan) (left []*taking, err error) {
+	takes := p.several
 	keys := usesOf(takes)
 	sent, forgot := s.clock(), s.denied.forgot.Load()
-	reply, err := s.run(ctx, s.scripts.several, s.timed(severalCommand(takes, keys)))
+	reply, err := s.run(ctx, s.scripts.several, s.timed(p.severalCommand(keys)))
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +62,8 @@ func usesOf(takes []*taking) []*use {
 }
 
 // severalCommand makes the command of the several script, and sorts the keys as it has them.
-func severalCommand(takes []*taking, keys []*use) []any {
+func (p *plan) severalCommand(keys []*use) []any {
+	takes := p.several
 	limits := byLimit(keys, func(u *use) *compiled { return u.limit })
 	charges, ones := 0, true
 	for _, t := range takes {
@@ -70,10 +72,10 @@ func severalCommand(takes []*taking, keys []*use) []any {
 			ones = ones && t.items[i].charge.Cost == 1
 		}
 	}
-	args := scriptCall(len(keys), scriptArgs+len(keys)+3+6*len(limits)+len(takes)+2*charges+1)
+	args := scriptCall(p.args, len(keys), scriptArgs+len(keys)+3+6*len(limits)+len(takes)+2*charges+1)
 	for i, u := range keys {
 		u.index = i + 1
-		args = append(args, u.key)
+		args = p.appendKey(args, &u.key)
 	}
 	args = append(appendLimits(append(args, len(limits), boolean(ones)), limits), len(takes))
 	for _, t := range takes {
@@ -85,6 +87,7 @@ func severalCommand(takes []*taking, keys []*use) []any {
 			}
 		}
 	}
+	p.args = args
 	return args
 }
 
