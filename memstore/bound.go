@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/internal/algo"
@@ -93,8 +94,12 @@ func (k *boundKey) open(t *table, slot int, last int64) {
 
 func answer(p *algo.Params, c algo.Charged) (tidegate.Outcome, tidegate.Waits) {
 	t := p.TellPlain(c)
-	return tidegate.Outcome{Allowed: c.OK, Limit: p.Capacity, Remaining: t.Remaining},
-		tidegate.Waits{RetryAfter: duration(t.Retry), ResetAfter: duration(t.Reset), Delay: duration(t.Delay)}
+	// No plain bucket takes a time that a Duration has no room for.
+	return tidegate.Outcome{Allowed: c.OK, Limit: p.Capacity, Remaining: t.Remaining}, tidegate.Waits{
+		RetryAfter: time.Duration(t.Retry) * time.Microsecond,
+		ResetAfter: time.Duration(t.Reset) * time.Microsecond,
+		Delay:      time.Duration(t.Delay) * time.Microsecond,
+	}
 }
 
 func halves(d tidegate.Decision, err error) (tidegate.Outcome, tidegate.Waits, error) {
