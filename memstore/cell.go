@@ -78,7 +78,13 @@ func (c *cell) close() algo.Plain { return c.state(c.word.Or(closed)) }
 // take decides a charge, and reports false where that takes the lock: the cell is closed, or there is more to it than
 // [algo.Params.ChargePlain] can tell, or than the word can.
 func (c *cell) take(s *Store, cost int64) (algo.Charged, bool) {
-	now, again := s.now(), false
+	var now int64
+	if s.clock == nil { // as s.now does, of which a call would be a good part of what a take takes
+		now = s.exact()
+	} else {
+		now = s.clock()
+	}
+	again := false
 	pause := leastPause
 	for {
 		word := c.word.Load()
