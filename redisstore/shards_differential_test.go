@@ -78,16 +78,7 @@ func (m *shardModel) Take(ctx context.Context, charges []tidegate.Charge, dst []
 	other := c
 	other.other = true
 	firsts, others := m.moved(charges, c), m.moved(charges, other)
-	for i := range charges {
-		if charges[i].Cost < 0 && m.whole(charges[i].Limit) != nil {
-			// To the one that has more in use, whatever else the take does.
-			if m.used(firsts[i]) >= m.used(others[i]) {
-				others[i] = firsts[i]
-			} else {
-				firsts[i] = others[i]
-			}
-		}
-	}
+	m.placeRefunds(charges, firsts, others)
 	first, err := m.Store.Take(ctx, firsts, nil)
 	if err != nil {
 		return dst, err
@@ -122,13 +113,37 @@ func (m *shardModel) Take(ctx context.Context, charges []tidegate.Charge, dst []
 	return append(dst, first...), nil
 }
 
-func (m *shardModel) used(c tidegate.Charge) int64 {
-	c.Cost, c.Shadow, c.MaxWait, c.ID = 0, false, 0, ""
-	ds, err := m.Store.Take(context.Background(), []tidegate.Charge{c}, nil)
+// placeRefunds moves each refund to the one that has more in use, whatever else the take does. All are asked at once, since
+// what two versions of a limit say of one bucket depends on which is asked first.
+func (m *shardModel) placeRefunds(charges, firsts, others []tidegate.Charge) {
+	var refunds []int
+	for i := range charges {
+		if charges[i].Cost < 0 && m.whole(charges[i].Limit) != nil {
+			refunds = append(refunds, i)
+		}
+	}
+	if refunds == nil {
+		return
+	}
+	var peeks []tidegate.Charge
+	for _, list := range [][]tidegate.Charge{firsts, others} {
+		for _, i := range refunds {
+			c := list[i]
+			c.Cost, c.Shadow, c.MaxWait, c.ID = 0, false, 0, ""
+			peeks = append(peeks, c)
+		}
+	}
+	ds, err := m.Store.Take(context.Background(), peeks, nil)
 	if err != nil {
 		panic(err)
 	}
-	return ds[0].Limit - ds[0].Remaining
+	for j, i := range refunds {
+		if used(&ds[j]) >= used(&ds[len(refunds)+j]) {
+			others[i] = firsts[i]
+		} else {
+			firsts[i] = others[i]
+		}
+	}
 }
 
 func (m *shardModel) Settle(ctx context.Context, id string, charges []tidegate.Charge, cost int64) error {
