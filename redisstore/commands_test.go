@@ -39,6 +39,11 @@ var commandsUsed = map[string]string{
 	"set":              "6.2", // PXAT
 	"type":             "1.0",
 	"pexpireat":        "2.6",
+	"hget":             "2.0",
+	"hgetall":          "2.0",
+	"hincrby":          "2.0",
+	"hset":             "2.0",
+	"hsetnx":           "2.0",
 	"lindex":           "1.0",
 	"llen":             "1.0",
 	"lset":             "1.0",
@@ -67,6 +72,12 @@ func driveAll(t *testing.T, s *Store) {
 	if _, err := s.Now(ctx); err != nil {
 		t.Fatal(err)
 	}
+	for range 2 {
+		_, err := s.Beat(ctx, tidegate.Beat{ID: "drive", Marker: "marker", Admitted: map[string]int64{"drive": 1}})
+		check(err)
+	}
+	_, err := s.Beat(ctx, tidegate.Beat{ID: "drive", Marker: "marker", Leave: true})
+	check(err)
 	for i, k := range kinds {
 		take := func(cost int64) tidegate.Charge {
 			c := newCharge(t, k.name, "drive", k.limit, cost)

@@ -53,9 +53,10 @@ func assemble(injected bool, files ...string) *script {
 // scriptSet is a script twice: for buckets alone, and for every kind of limit.
 type scriptSet struct{ buckets, all *script }
 
-// scripts are all that are sent: run and several for the commonest takes, the others for everything.
+// scripts are all that are sent: run and several for the commonest takes, beat for the table of the replicas, the others
+// for everything.
 type scripts struct {
-	run, several         *script
+	run, several, beat   *script
 	take, settle, permit scriptSet
 }
 
@@ -69,6 +70,7 @@ func newScripts(injected bool) *scripts {
 	return &scripts{
 		run:     assemble(injected, "clock", "run"),
 		several: assemble(injected, "clock", "head", "several"),
+		beat:    assemble(injected, "clock", "beat"),
 		take:    set("take"),
 		settle:  set("settle"),
 		permit:  set("permit"),

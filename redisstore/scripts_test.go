@@ -12,7 +12,7 @@ import (
 // namedScripts returns every script that is sent to a server.
 func namedScripts(injected bool) map[string]*script {
 	s := newScripts(injected)
-	named := map[string]*script{"run": s.run}
+	named := map[string]*script{"run": s.run, "beat": s.beat}
 	for name, set := range map[string]scriptSet{"take": s.take, "settle": s.settle, "permit": s.permit} {
 		named[name+" for buckets"], named[name] = set.buckets, set.all
 	}
@@ -91,7 +91,7 @@ func TestScriptContracts(t *testing.T) {
 		if head == "" {
 			t.Errorf("%s does not begin with a comment", file)
 		}
-		if file != "run.lua" && file != "several.lua" && file != "take.lua" && file != "settle.lua" && file != "permit.lua" {
+		if file != "run.lua" && file != "several.lua" && file != "take.lua" && file != "settle.lua" && file != "permit.lua" && file != "beat.lua" {
 			continue
 		}
 		if verb := strings.TrimSuffix(file, ".lua"); !strings.HasPrefix(head, "-- "+verb+": ") {
@@ -114,7 +114,7 @@ func TestScriptContracts(t *testing.T) {
 var textual = map[string]bool{
 	"num": true, "at": true, "table.concat": true, "kind.encode": true, "pack": true, "struct.pack": true, // functions that return texts
 	"width": true, "calendar": true, "p.calendar": true, // as they were matched
-	"tail": true, "string.format": true, "bucket.text": true, "p.kind": true, "KEYS[]": true, "id": true, "e[]": true, "tostring": true,
+	"tail": true, "string.format": true, "bucket.text": true, "p.kind": true, "KEYS[]": true, "id": true, "e[]": true, "tostring": true, "field": true,
 	"(ok and '1 ' or '0 ')": true, "(thrown.fail or thrown.err)": true,
 }
 

@@ -58,6 +58,7 @@ type Store struct {
 	leases  *lease.Layer
 	limits  limits
 	names   names
+	rules   ruleNames
 	batches batches
 	nodes   nodes // of a cluster
 	denied  denied

@@ -4,6 +4,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"strconv"
+	"strings"
 )
 
 // MaxLen is the length in bytes up to which a text is kept as it is.
@@ -82,4 +84,29 @@ func appendEscaped(dst []byte, s string, sep byte) []byte {
 		}
 	}
 	return append(dst, s[kept:]...)
+}
+
+// Rule returns the rule of the text that AppendBucket writes for an empty key, where it stands in it.
+func Rule(text string) (rule string, ok bool) {
+	text, ok = strings.CutSuffix(text, "/")
+	if !ok {
+		return "", false
+	}
+	var b []byte
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' {
+			b = append(b, text[i])
+			continue
+		}
+		if i+2 >= len(text) {
+			return "", false
+		}
+		n, err := strconv.ParseUint(text[i+1:i+3], 16, 8)
+		if err != nil {
+			return "", false
+		}
+		b = append(b, byte(n))
+		i += 2
+	}
+	return string(b), true
 }
