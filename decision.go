@@ -68,6 +68,12 @@ type Decision struct {
 	Rule string
 }
 
+// Unavailable reports whether the take was refused for want of a store: the rule's policy is [FailDeny]. Over HTTP that is
+// a 503 with Retry-After, where a limit that is reached is a 429. Its Limit is 0.
+func (d *Decision) Unavailable() bool {
+	return !d.Allowed && d.Source == SourceFallback && d.Limit == 0 && d.RetryAfter != Never
+}
+
 // Combine makes one decision of those that a take gave for its charges, which it must be given in their order.
 //
 // It is allowed when every charge that is not in shadow is. When refused, it describes the refusing charge with the

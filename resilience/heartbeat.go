@@ -1,0 +1,254 @@
+package resilience
+
+import (
+	"context"
+	"crypto/rand"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/tidegate-go/tidegate"
+)
+
+const (
+	beatEvery = time.Second
+	// probeEvery and probeJitter say how soon a heartbeat that failed is tried again.
+	probeEvery, probeJitter = 100 * time.Millisecond, 100 * time.Millisecond
+	// beatFailures is how many heartbeats in a row must fail for the store to count as away, whatever takes are answered.
+	beatFailures = 3
+	// stageTime is when those who have not reported since the store is back have expired.
+	stageTime = tidegate.ReplicaTTL * time.Second
+	// flapTime is how soon after it closed the breaker must open again to be held open for longer, and maxHoldoff how long.
+	flapTime, minHoldoff, maxHoldoff = time.Second, 200 * time.Millisecond, 5 * time.Second
+)
+
+// heart is what the heartbeat remembers from one beat to the next; it is the heartbeat's alone.
+type heart struct {
+	phase    time.Duration // where in a second of the store's clock this replica beats
+	marker   string        // that this replica would leave
+	seen     string        // that the store has
+	failures int
+	stage    stage
+}
+
+// stage is a return that others may not know of yet.
+type stage struct {
+	since int64 // µs of the store's clock
+	known int64 // how many replicas there were
+	until time.Time
+}
+
+func (h *heart) init() {
+	h.marker = rand.Text()
+	h.phase = time.Second/10 + mathrand.N(time.Second*8/10)
+}
+
+// beat tells the store that this replica is there, until the Store is closed.
+func (s *Store) beat() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.stop:
+			s.leave()
+			return
+		case <-s.poke: // the breaker has opened: probe soon
+			timer.Reset(probe())
+		case <-timer.C:
+			timer.Reset(s.beatOnce())
+		}
+	}
+}
+
+func probe() time.Duration { return probeEvery + mathrand.N(probeJitter) }
+
+// leave says goodbye, if the store can be told.
+func (s *Store) leave() {
+	if _, closed := s.breaker.begin(); !closed || s.registry == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Timeout)
+	defer cancel()
+	_, _ = s.registry.Beat(ctx, tidegate.Beat{ID: s.cfg.ID, Marker: s.beats.marker, Leave: true}) // else it expires
+}
+
+// beatOnce tells the store what this replica admitted and learns how things are, and returns when to do so again.
+func (s *Store) beatOnce() time.Duration {
+	h := &s.beats
+	now := s.now()
+	s.memories.sweep(now)
+	s.made.sweep(now)
+	s.permits.sweep(now)
+	perSecond, counts := s.demand.told(now)
+	var t tidegate.Table
+	begun, _ := s.breaker.begin()
+	v, err := s.call(context.Background(), begun, "beat", func(ctx context.Context) (err error) {
+		if s.registry == nil {
+			_, err = s.shared.Now(ctx)
+			return err
+		}
+		t, err = s.registry.Beat(ctx, tidegate.Beat{ID: s.cfg.ID, Admitted: perSecond, Marker: h.marker, Since: h.stage.since})
+		return err
+	})
+	if v != answered {
+		if h.failures++; h.failures >= beatFailures && s.breaker.set(true) {
+			s.opened(err)
+		}
+		return probe()
+	}
+	h.failures = 0
+	if s.registry == nil || t.Counted {
+		s.demand.take(counts, now)
+	}
+	lost := h.seen != "" && t.Marker != h.seen
+	h.seen = t.Marker
+	if lost {
+		s.lives.Add(1)
+	}
+	if _, closed := s.breaker.begin(); !closed {
+		if !s.mayClose() {
+			s.noteLost(lost)
+			return probe()
+		}
+		if s.back(&t, lost); s.staged.Load() {
+			s.payInBackground()
+			return probe() // who has reported since is known then
+		}
+	} else if lost {
+		s.cfg.Logger.Warn("tidegate: the store lost its data; keys start from what is remembered of them")
+	}
+	if s.staged.Load() {
+		if t.Reported < h.stage.known && time.Now().Before(h.stage.until) {
+			s.payInBackground()
+			return probe()
+		}
+		s.change(Shared, nil)
+		h.stage = stage{}
+	}
+	s.payInBackground()
+	return s.learn(&t)
+}
+
+// learn keeps what a table tells, and returns when to beat next: once in each second of the store's clock.
+func (s *Store) learn(t *tidegate.Table) time.Duration {
+	if s.registry == nil {
+		return beatEvery
+	}
+	s.known.Store(t.Replicas)
+	old := s.tables.Load()
+	if t.Present && (old == nil || old.last.Second != t.Second) {
+		next := &tables{last: t}
+		if old != nil {
+			next.before = old.last
+		}
+		s.tables.Store(next)
+	}
+	if share := s.cfg.Hooks.Share; share != nil {
+		if rules := s.demand.rules.Load(); rules != nil {
+			for r := range *rules {
+				share(r, float64(s.share(r, tidegate.FailurePolicy{}))/whole)
+			}
+		}
+	}
+	into := time.Duration(t.Now%1_000_000) * time.Microsecond
+	return beatEvery - into + s.beats.phase + mathrand.N(time.Second/20) - time.Second/40
+}
+
+// opened notes that the breaker has opened.
+func (s *Store) opened(err error) {
+	s.mu.Lock()
+	now := time.Now()
+	switch since := now.Sub(s.closing); {
+	case s.closing.IsZero() || since > 10*flapTime:
+		s.holdoff = 0
+	case since < flapTime:
+		s.holdoff = min(max(2*s.holdoff, minHoldoff), maxHoldoff)
+	}
+	if s.state == Shared {
+		s.lostIt = false
+	}
+	s.mu.Unlock()
+	s.change(Fallback, err)
+	select {
+	case s.poke <- struct{}{}:
+	default:
+	}
+}
+
+// mayClose reports whether the breaker has been open for long enough.
+func (s *Store) mayClose() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.since) >= s.holdoff
+}
+
+func (s *Store) noteLost(lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lostIt = s.lostIt || lost
+}
+
+// back closes the breaker, and lets the shared store decide again, in a stage of its own if others may not know yet.
+func (s *Store) back(t *tidegate.Table, lost bool) {
+	s.noteLost(lost)
+	s.mu.Lock()
+	s.closing = time.Now()
+	s.mu.Unlock()
+	known := s.known.Load()
+	if s.registry == nil {
+		known = int64(s.cfg.Replicas)
+	}
+	if known > 1 {
+		s.beats.stage = stage{since: t.Now, known: known, until: time.Now().Add(stageTime)}
+		s.change(Returning, nil)
+	} else {
+		s.change(Shared, nil)
+	}
+	s.breaker.set(false)
+	s.permits.back(s)
+}
+
+// change changes the state, and says so.
+func (s *Store) change(to State, err error) {
+	s.mu.Lock()
+	now := time.Now()
+	c := StateChange{From: s.state, To: to, Lasted: now.Sub(s.since), Err: err, Lost: s.lostIt}
+	if c.From == to {
+		s.mu.Unlock()
+		return
+	}
+	s.state, s.since = to, now
+	if err != nil {
+		s.cause = err
+	}
+	s.staged.Store(to == Returning)
+	if to == Shared {
+		s.outage.Add(1) // so that what fails before the breaker opens is of the same outage as what fails after
+	}
+	s.mu.Unlock()
+	log := s.cfg.Logger.With("from", c.From.String(), "lasted", c.Lasted.Round(time.Millisecond))
+	switch to {
+	case Fallback:
+		log.Warn("tidegate: the store is away; rules' policies decide", "kind", string(kindOf(err)), "error", err, "replicas", s.known.Load())
+	case Returning:
+		log.Info("tidegate: the store is back; keeping to the share too until the others have noticed", "lost", c.Lost)
+	case Shared:
+		log.Info("tidegate: the store decides again", "lost", c.Lost, "debts", s.memories.owing.Load())
+	}
+	if s.cfg.Hooks.State != nil {
+		s.cfg.Hooks.State(c)
+	}
+}
+
+// warnOnce warns of a share that nobody chose.
+func (s *Store) warnOnce() {
+	if s.cfg.Replicas > 0 || s.known.Load() > 0 {
+		return
+	}
+	s.mu.Lock()
+	warned := s.warned
+	s.warned = true
+	s.mu.Unlock()
+	if !warned {
+		s.cfg.Logger.Warn("tidegate: the store has never answered, and Replicas is not set: this replica keeps to the whole limit")
+	}
+}
