@@ -22,8 +22,8 @@ type Beat struct {
 	// Admitted is how many tokens the replica admitted in about the last second, by rule.
 	// Only a replica's first beat within a second of the store's clock counts.
 	Admitted map[string]int64
-	// Marker is kept beside the data if there is none: a text that nobody else makes up. A marker that is not the former
-	// one says that the store lost what it held.
+	// Marker is kept beside the data if there is none: a text that has never been kept before. A marker that is not the
+	// former one says that the store lost what it held.
 	Marker string
 	// Since asks how many replicas have beaten at or after it, in µs of the store's clock.
 	Since int64

@@ -40,13 +40,16 @@ func (s *Store) settleKey(ctx context.Context, c *tidegate.Charge) {
 	}
 	lives, now := s.lives.Load(), s.now()
 	lost := m.lives != lives && m.full > now
-	if len(m.debts) == 0 && !lost {
+	if !lost && (len(m.debts) == 0 || !s.owedNow.Load()) {
 		sh.mu.Unlock()
 		return
 	}
-	debts := m.debts
+	var debts []debt
+	if s.owedNow.Load() {
+		debts, m.debts = m.debts, nil
+	}
 	inUse := m.limit.Capacity() - m.remaining(now)
-	if m.debts = nil; len(debts) > 0 {
+	if len(debts) > 0 {
 		s.memories.owing.Add(-1)
 	}
 	done := make(chan struct{})
@@ -97,13 +100,17 @@ func (s *Store) restore(ctx context.Context, c *tidegate.Charge, inUse int64) {
 	}
 }
 
-// payDebt charges the store with what a ledger holds, and returns what is to be tried again.
+// payDebt charges the store with what is owed, and returns what is to be tried again.
 func (s *Store) payDebt(ctx context.Context, d *debt) (again int64) {
 	owed := d.left
-	if ds, err := s.local.Take(ctx, []tidegate.Charge{d.ledger}, nil); err == nil { // a peek
-		owed += ds[0].Limit - ds[0].Remaining
+	both := []tidegate.Charge{d.charged, d.local}
+	if ds, err := s.local.Take(ctx, both, nil); err == nil { // a peek
+		if n := ds[0].Remaining - ds[1].Remaining; n > 0 {
+			owed += n
+			both[0].Cost = n // so that it is not paid twice
+			_, _ = s.local.Take(ctx, both[:1], nil)
+		}
 	}
-	_ = s.local.Reset(ctx, []tidegate.Charge{d.ledger}) // so that it is not paid twice
 	if owed <= 0 {
 		return 0
 	}

@@ -16,7 +16,7 @@ type kind byte
 
 const (
 	kindBucket  kind = 'b' // decides: the share of a limit
-	kindLedger  kind = 'l' // counts what was admitted alone and has not come back since
+	kindCharged kind = 'c' // the part of what is in use there that the store was charged with
 	kindPermits kind = 'p' // what this process holds, in an outage or not
 )
 
@@ -45,13 +45,16 @@ type alone struct {
 	hold    time.Duration
 }
 
-// place is where the decisions of a charge stand among the local ones; -1 for nowhere.
-type place struct{ decides, ledger int }
+// place is where a charge stands among the local ones, and whether that decides it; -1 for nowhere.
+type place struct {
+	at      int
+	decides bool
+}
 
 // fallback decides a take without the shared store.
 func (s *Store) fallback(ctx context.Context, charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, error) {
 	s.warnOnce()
-	a := alone{local: make([]tidegate.Charge, 0, 2*len(charges)+1), places: make([]place, len(charges))}
+	a := alone{local: make([]tidegate.Charge, 0, len(charges)+1), places: make([]place, len(charges))}
 	for i := range charges {
 		if err := s.add(ctx, &a, &charges[i], i); err != nil {
 			return dst, err
@@ -71,8 +74,8 @@ func (s *Store) fallback(ctx context.Context, charges []tidegate.Charge, dst []t
 	for i := range charges {
 		c := &charges[i]
 		d := policyDecision(c)
-		if at := a.places[i].decides; at >= 0 {
-			d = ds[at]
+		if p := a.places[i]; p.decides {
+			d = ds[p.at]
 			d.Rule = c.Rule
 			if d.Source != tidegate.SourceUnlimited {
 				d.Source = tidegate.SourceFallback
@@ -86,7 +89,7 @@ func (s *Store) fallback(ctx context.Context, charges []tidegate.Charge, dst []t
 
 // add adds what decides a charge, and what counts it.
 func (s *Store) add(ctx context.Context, a *alone, c *tidegate.Charge, i int) error {
-	a.places[i] = place{-1, -1}
+	a.places[i].at = -1
 	if err := algo.CheckCharge(c); err != nil {
 		return err
 	}
@@ -94,37 +97,39 @@ func (s *Store) add(ctx context.Context, a *alone, c *tidegate.Charge, i int) er
 		a.id, a.hold = c.ID, c.Hold
 	}
 	stateless := c.Limit.Algorithm == tidegate.None || c.Limit.Algorithm == tidegate.Unlimited
-	share := int64(whole)
-	if c.OnFailure.Action == tidegate.FailLocal && !stateless {
-		share = s.share(c.Rule, c.OnFailure)
-	}
-	l, err := s.limits.of(c.Limit, share)
-	if err != nil {
+	decides := stateless || c.OnFailure.Action == tidegate.FailLocal
+	l, err := s.limits.of(c.Limit, s.localShare(c))
+	switch {
+	case err != nil:
 		return err
+	case decides:
+	case c.OnFailure.Action == tidegate.FailDeny:
+		a.refuses = a.refuses || !c.Shadow && c.Cost >= 0
+		return nil
+	case !counted(c) || c.Cost == 0:
+		return nil
 	}
-	if stateless || c.OnFailure.Action == tidegate.FailLocal {
-		k := kindBucket
-		if c.Limit.Algorithm == tidegate.Concurrency {
-			k = kindPermits
-		}
-		local := *c
-		named := s.localCharge(c, k, l)
-		local.Rule, local.Limit = named.Rule, l
-		if counted(c) {
-			s.begin(ctx, c, named)
-		}
-		a.places[i].decides = len(a.local)
-		a.local = append(a.local, local)
-	} else if c.OnFailure.Action == tidegate.FailDeny && !c.Shadow && c.Cost >= 0 {
-		a.refuses = true
+	k := kindBucket
+	if c.Limit.Algorithm == tidegate.Concurrency {
+		k = kindPermits
 	}
-	if counted(c) && c.Cost != 0 && !c.Shadow && c.OnFailure.Action != tidegate.FailDeny {
-		ledger := *c
-		ledger.Rule, ledger.Limit, ledger.Shadow = s.localCharge(c, kindLedger, l).Rule, l, true
-		a.places[i].ledger = len(a.local)
-		a.local = append(a.local, ledger)
+	named := s.localCharge(c, k, l)
+	if counted(c) {
+		s.begin(ctx, c, named)
 	}
+	local := *c
+	local.Rule, local.Limit, local.Shadow = named.Rule, l, c.Shadow || !decides
+	a.places[i] = place{len(a.local), decides}
+	a.local = append(a.local, local)
 	return nil
+}
+
+// localShare is the part of the charge's limit that its local bucket keeps to: all, where that only counts.
+func (s *Store) localShare(c *tidegate.Charge) int64 {
+	if c.OnFailure.Action != tidegate.FailLocal || c.Limit.Algorithm == tidegate.None || c.Limit.Algorithm == tidegate.Unlimited {
+		return whole
+	}
+	return s.share(c.Rule, c.OnFailure)
 }
 
 // policyDecision is what a policy says of a charge that no bucket decides.
@@ -140,7 +145,7 @@ func policyDecision(c *tidegate.Charge) tidegate.Decision {
 }
 
 // begin makes the fallback bucket of a key hold what remained when the store last told, times the share, if it has not
-// been begun in this outage.
+// been begun in this outage. What the store had in use then, it has itself.
 func (s *Store) begin(ctx context.Context, c *tidegate.Charge, local tidegate.Charge) {
 	outage := s.outage.Load()
 	sh := s.memories.shard(c.Rule, c.Key)
@@ -151,14 +156,17 @@ func (s *Store) begin(ctx context.Context, c *tidegate.Charge, local tidegate.Ch
 		return
 	}
 	m.begun = outage
-	capacity := m.limit.Capacity()
 	hi, lo := bits.Mul64(uint64(m.remaining(s.now())), uint64(local.Limit.Capacity()))
-	start, _ := bits.Div64(hi, lo, uint64(max(1, capacity)))
+	start, _ := bits.Div64(hi, lo, uint64(max(1, m.limit.Capacity())))
 	ask := []tidegate.Charge{local}
-	if ds, err := s.local.Take(ctx, ask, nil); err == nil && ds[0].Remaining > int64(start) {
-		ask[0].Cost = ds[0].Remaining - int64(start)
-		_, _ = s.local.Take(ctx, ask, nil) // what fails to be charged only starts fuller
+	ds, err := s.local.Take(ctx, ask, nil)
+	if err != nil || ds[0].Remaining <= int64(start) {
+		return
 	}
+	ask = append(ask, s.localCharge(c, kindCharged, local.Limit))
+	ask[0].Cost = ds[0].Remaining - int64(start)
+	ask[1].Cost = ask[0].Cost
+	_, _ = s.local.Take(ctx, ask, nil) // what fails to be charged only starts fuller
 }
 
 // account remembers what a take that was decided alone charged.
@@ -175,7 +183,7 @@ func (s *Store) account(a *alone, charges []tidegate.Charge, decisions, local []
 		}
 		s.admitted(c)
 		delay = max(delay, d.Delay)
-		if at := a.places[i].ledger; at >= 0 && local[at].Allowed {
+		if at := a.places[i].at; at >= 0 && local[at].Allowed && counted(c) {
 			s.owe(c, &a.local[at])
 		}
 		if c.Limit.Algorithm == tidegate.Concurrency {
@@ -188,23 +196,22 @@ func (s *Store) account(a *alone, charges []tidegate.Charge, decisions, local []
 	}
 }
 
-// owe notes that the store is owed what a ledger holds.
-func (s *Store) owe(c, ledger *tidegate.Charge) {
+// owe notes that the store is owed what is in use of a local bucket and was not charged.
+func (s *Store) owe(c, local *tidegate.Charge) {
 	sh := s.memories.shard(c.Rule, c.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	m := s.memories.of(sh, c, s.now())
 	for i := range m.debts {
-		if m.debts[i].ledger.Rule == ledger.Rule {
-			m.debts[i].ledger.Limit = ledger.Limit
+		if d := &m.debts[i]; d.local.Rule == local.Rule {
+			d.local.Limit, d.charged.Limit = local.Limit, local.Limit
 			return
 		}
 	}
 	if len(m.debts) == 0 {
 		s.memories.owing.Add(1)
 	}
-	d := debt{charge: algo.Named(c), ledger: algo.Named(ledger)}
-	d.charge.OnFailure = c.OnFailure
+	d := debt{charge: algo.Named(c), local: algo.Named(local), charged: s.localCharge(c, kindCharged, local.Limit)}
 	m.debts = append(m.debts, d)
 }
 
@@ -249,8 +256,14 @@ func (s *Store) takeStaged(ctx context.Context, begun uint64, charges []tidegate
 			}
 		}
 		_, _ = s.local.Take(context.WithoutCancel(ctx), back, nil) // what is not given back errs toward the limit
+		return dst, err
 	}
-	return dst, err
+	for i := range local {
+		local[i].Rule = s.localCharge(&charges[of[i]], kindCharged, local[i].Limit).Rule
+		local[i].Shadow = true
+	}
+	_, _ = s.local.Take(context.WithoutCancel(ctx), local, nil)
+	return dst, nil
 }
 
 // beyondShare is the refusal of a take that a share does not let pass, so that the store was not asked.

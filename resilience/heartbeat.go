@@ -17,6 +17,8 @@ const (
 	beatFailures = 3
 	// stageTime is when those who have not reported since the store is back have expired.
 	stageTime = tidegate.ReplicaTTL * time.Second
+	// payTime is how long after all have gathered a return lasts, so that all have noticed and paid.
+	payTime = 2 * (probeEvery + probeJitter)
 	// flapTime is how soon after it closed the breaker must open again to be held open for longer, and maxHoldoff how long.
 	flapTime, minHoldoff, maxHoldoff = time.Second, 200 * time.Millisecond, 5 * time.Second
 )
@@ -24,7 +26,7 @@ const (
 // heart is what the heartbeat remembers from one beat to the next; it is the heartbeat's alone.
 type heart struct {
 	phase    time.Duration // where in a second of the store's clock this replica beats
-	marker   string        // that this replica would leave
+	marker   string        // that this replica would leave, of no use twice
 	seen     string        // that the store has
 	failures int
 	stage    stage
@@ -35,6 +37,8 @@ type stage struct {
 	since int64 // µs of the store's clock
 	known int64 // how many replicas there were
 	until time.Time
+	// gathered is when all of them had reported or expired, and this one began to pay what it owes.
+	gathered time.Time
 }
 
 func (h *heart) init() {
@@ -100,7 +104,9 @@ func (s *Store) beatOnce() time.Duration {
 		s.demand.take(counts, now)
 	}
 	lost := h.seen != "" && t.Marker != h.seen
-	h.seen = t.Marker
+	if h.seen = t.Marker; h.seen == h.marker {
+		h.marker = rand.Text() // left again, it would look as if nothing had been lost
+	}
 	if lost {
 		s.lives.Add(1)
 	}
@@ -110,22 +116,36 @@ func (s *Store) beatOnce() time.Duration {
 			return probe()
 		}
 		if s.back(&t, lost); s.staged.Load() {
-			s.payInBackground()
 			return probe() // who has reported since is known then
 		}
 	} else if lost {
 		s.cfg.Logger.Warn("tidegate: the store lost its data; keys start from what is remembered of them")
 	}
-	if s.staged.Load() {
-		if t.Reported < h.stage.known && time.Now().Before(h.stage.until) {
-			s.payInBackground()
-			return probe()
-		}
-		s.change(Shared, nil)
-		h.stage = stage{}
+	if s.staged.Load() && !s.stageOver(&t) {
+		return probe()
 	}
 	s.payInBackground()
 	return s.learn(&t)
+}
+
+// stageOver moves a staged return on, and reports whether it is over: all who were there charge the store again, and have
+// had the time to charge what they owe.
+func (s *Store) stageOver(t *tidegate.Table) bool {
+	st, now := &s.beats.stage, time.Now()
+	if st.gathered.IsZero() && t.Reported < st.known && now.Before(st.until) {
+		return false
+	}
+	if st.gathered.IsZero() {
+		st.gathered = now
+		s.owedNow.Store(true)
+	}
+	s.payInBackground()
+	if now.Sub(st.gathered) < payTime {
+		return false
+	}
+	s.change(Shared, nil)
+	*st = stage{}
+	return true
 }
 
 // learn keeps what a table tells, and returns when to beat next: once in each second of the store's clock.
@@ -134,13 +154,13 @@ func (s *Store) learn(t *tidegate.Table) time.Duration {
 		return beatEvery
 	}
 	s.known.Store(t.Replicas)
-	old := s.tables.Load()
-	if t.Present && (old == nil || old.last.Second != t.Second) {
-		next := &tables{last: t}
-		if old != nil {
-			next.before = old.last
-		}
-		s.tables.Store(next)
+	var old tables
+	if p := s.tables.Load(); p != nil {
+		old = *p
+	}
+	if t.Present && (len(old) == 0 || old[0].Second != t.Second) {
+		next := old.with(t)
+		s.tables.Store(&next)
 	}
 	if share := s.cfg.Hooks.Share; share != nil {
 		if rules := s.demand.rules.Load(); rules != nil {
@@ -198,9 +218,11 @@ func (s *Store) back(t *tidegate.Table, lost bool) {
 		known = int64(s.cfg.Replicas)
 	}
 	if known > 1 {
+		s.owedNow.Store(false)
 		s.beats.stage = stage{since: t.Now, known: known, until: time.Now().Add(stageTime)}
 		s.change(Returning, nil)
 	} else {
+		s.owedNow.Store(true)
 		s.change(Shared, nil)
 	}
 	s.breaker.set(false)

@@ -29,8 +29,9 @@ type memory struct {
 // debt is what a key owes for an outage.
 type debt struct {
 	charge tidegate.Charge // names the key, under the limit of the store's bucket
-	ledger tidegate.Charge // names the local bucket of which what is in use is owed
-	left   int64           // tokens on top of that
+	// local and charged name local buckets: what is in use of the one and not of the other is owed.
+	local, charged tidegate.Charge
+	left           int64 // tokens on top of that
 }
 
 // remaining returns what remains if nobody has taken since the store last told.

@@ -17,9 +17,26 @@ const (
 	evenPart = 200
 )
 
-// tables are the last two tables in which this replica was, the later one first; immutable.
-type tables struct {
-	last, before *tidegate.Table
+// tables are the last tables in which this replica was, the latest first; immutable. There are two, and more while some of
+// them lack a replica that was there: it has the ones before, and shares add up only by a table that both have.
+type tables []*tidegate.Table
+
+// maxTables bounds them: one that does not beat for longer has expired.
+const maxTables = tidegate.ReplicaTTL + 2
+
+// with returns the tables with a later one before them.
+func (ts tables) with(t *tidegate.Table) tables {
+	next := append(tables{t}, ts...)
+	whole := 0
+	for i, t := range next {
+		if t.Beaten >= t.Replicas {
+			whole++
+		}
+		if i > 0 && whole >= 2 || i == maxTables-1 {
+			return next[:i+1]
+		}
+	}
+	return next
 }
 
 // shareBy returns the share of a rule by one table.
@@ -32,8 +49,9 @@ func shareBy(t *tidegate.Table, rule string) int64 {
 	own := min(t.Own[rule], total)
 	// (ownPart·own/total + evenPart/n), rounded down once: the parts over one denominator.
 	hi, lo := bits.Mul64(uint64(own), uint64(ownPart*n))
-	lo, carry := bits.Add64(lo, uint64(evenPart)*uint64(total), 0)
-	hi += carry
+	ehi, elo := bits.Mul64(uint64(total), evenPart)
+	lo, carry := bits.Add64(lo, elo, 0)
+	hi += ehi + carry
 	dhi, d := bits.Mul64(uint64(total), uint64(n))
 	if dhi != 0 || hi >= d {
 		return whole / n // nothing is counted so high
@@ -51,9 +69,9 @@ func (s *Store) share(rule string, p tidegate.FailurePolicy) int64 {
 	if t == nil {
 		return max(1, whole/max(1, int64(s.cfg.Replicas), s.known.Load()))
 	}
-	share := shareBy(t.last, rule)
-	if t.before != nil {
-		share = min(share, shareBy(t.before, rule))
+	share := int64(whole)
+	for _, t := range *t {
+		share = min(share, shareBy(t, rule))
 	}
 	return max(1, share)
 }
@@ -132,7 +150,7 @@ func part(n, share int64) int64 {
 func slower(l tidegate.Limit, share int64) tidegate.Limit {
 	g := gcd(l.Rate*share, whole)
 	exact := l
-	if l.Rate <= 1<<52 && l.Per <= maxPer/whole {
+	if l.Rate <= 1<<52 && l.Per <= maxPer/time.Duration(whole/g) {
 		exact.Rate, exact.Per = l.Rate*share/g, l.Per*time.Duration(whole/g)
 		if exact.Validate() == nil {
 			return exact

@@ -29,11 +29,12 @@ type Store struct {
 	limits   limits
 	permits  permits
 	made     reservations
-	tables   atomic.Pointer[tables] // nil until the store has told of two seconds, or one
+	tables   atomic.Pointer[tables] // nil until the store has told of a second
 	known    atomic.Int64           // replicas, as the store last told before it went away
 	lives    atomic.Uint32          // of the store's data
 	outage   atomic.Uint32          // the number of the present outage, or of the next
 	staged   atomic.Bool            // whether the state is Returning
+	owedNow  atomic.Bool            // whether debts are paid: not before all replicas are back
 
 	mu      sync.Mutex
 	state   State
@@ -76,6 +77,7 @@ func New(shared tidegate.Store, cfg *Config) (*Store, error) {
 	s.memories.init(s.cfg.MaxKeys)
 	s.since = s.start
 	s.outage.Store(1)
+	s.owedNow.Store(true)
 	s.beats.init()
 	s.running.Go(s.beat)
 	return s, nil
@@ -201,7 +203,9 @@ func (s *Store) Reset(ctx context.Context, charges []tidegate.Charge) error {
 		sh.mu.Lock()
 		s.memories.forget(sh, bucket{c.Rule, c.Key})
 		sh.mu.Unlock()
-		local := []tidegate.Charge{s.localCharge(c, kindBucket, c.Limit), s.localCharge(c, kindLedger, c.Limit), s.localCharge(c, kindPermits, c.Limit)}
+		local := []tidegate.Charge{
+			s.localCharge(c, kindBucket, c.Limit), s.localCharge(c, kindCharged, c.Limit), s.localCharge(c, kindPermits, c.Limit),
+		}
 		if err := s.local.Reset(ctx, local); err != nil {
 			return err
 		}
