@@ -192,7 +192,7 @@ func single(o *redis.Options, cfg *Config) *redis.Client {
 	if cfg.PoolSize > 0 {
 		own.PoolSize = cfg.PoolSize
 	}
-	return redis.NewClient(&own)
+	return undaunted(&own)
 }
 
 func cluster(o *redis.ClusterOptions, cfg *Config) *redis.ClusterClient {
@@ -207,6 +207,9 @@ func cluster(o *redis.ClusterOptions, cfg *Config) *redis.ClusterClient {
 	timeouts(&own.DialTimeout, &own.ReadTimeout, &own.WriteTimeout, &own.PoolTimeout, cfg.Timeout)
 	if cfg.PoolSize > 0 {
 		own.PoolSize = cfg.PoolSize
+	}
+	if own.NewClient == nil {
+		own.NewClient = undaunted
 	}
 	return redis.NewClusterClient(&own)
 }
