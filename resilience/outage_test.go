@@ -161,7 +161,10 @@ func TestOnlyWritesFail(t *testing.T) {
 			}
 			return do()
 		})
-		time.Sleep(2 * time.Second)
+		for range 200 {
+			r.take(charge(t, "api", "k", "1/h", 1))
+			time.Sleep(10 * time.Millisecond)
+		}
 		if st := r.Status(); st.State != Fallback || kindOf(st.Err) != KindMemory {
 			t.Errorf("%+v", st)
 		}

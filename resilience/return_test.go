@@ -370,6 +370,61 @@ func TestStagedReturn(t *testing.T) {
 	}
 }
 
+// What passes in a staged return is charged once.
+func TestStagedTakesAreChargedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sv := newServer(t)
+		rs := newFleet(t, sv, 2, Config{})
+		time.Sleep(4 * time.Second)
+		for _, r := range rs {
+			r.drop(fails("down"))
+		}
+		c := charge(t, "api", "k", "1000/1000h", 1)
+		rs[0].admits(c, 20)
+		rs[1].admits(c, 7)
+		rs[0].way.set(nil)
+		time.Sleep(300 * time.Millisecond)
+		rs[0].admits(c, 5)
+		if n := sv.remains(t, c); n != 995 || rs[0].Status().State != Returning {
+			t.Errorf("in the stage %d remain, %+v", n, rs[0].Status())
+		}
+		time.Sleep(4 * time.Second)
+		if n := sv.remains(t, c); n != 975 {
+			t.Errorf("%d remain when the other is still away", n)
+		}
+		rs[1].way.set(nil)
+		time.Sleep(4 * time.Second)
+		if n := sv.remains(t, c); n != 968 {
+			t.Errorf("%d remain after", n)
+		}
+	})
+}
+
+// Each outage begins anew, with what the store told last.
+func TestSecondOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplica(t, newServer(t), Config{})
+		c := charge(t, "api", "k", "100/1000h", 1)
+		c.OnFailure.Share = 0.5
+		time.Sleep(time.Second)
+		left := int64(100)
+		for i, want := range []int64{50, 25, 12} {
+			r.drop(fails("down"))
+			if n := r.admits(c, 100); n != want {
+				t.Errorf("outage %d: %d passed, want %d", i+1, n, want)
+			}
+			r.way.set(nil)
+			time.Sleep(2 * time.Second)
+			left -= want
+			peek := c
+			peek.Cost = 0
+			if d := r.take(peek); d.Remaining != left || d.Source != tidegate.SourceStore {
+				t.Errorf("after outage %d: %+v, want %d", i+1, d, left)
+			}
+		}
+	})
+}
+
 // A store that lost its data lets pass at most one more burst, and less where a replica remembers: in an outage, or with
 // nobody noticing but by the marker.
 func TestLostData(t *testing.T) {

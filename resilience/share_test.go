@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,6 +165,32 @@ func TestSharesAddUp(t *testing.T) {
 				t.Errorf("%d replicas: at most %d of the whole is ever used", n, worst)
 			}
 		})
+	}
+}
+
+// Two tables are used, and more while not all were in those: up to as many as a replica can miss before it has expired.
+func TestTables(t *testing.T) {
+	for story, want := range map[string]string{
+		"2/2 2/2 2/2":             "3 2",
+		"2/2 2/2 1/2":             "3 2 1",
+		"2/2 2/2 1/2 2/2":         "4 3 2",
+		"2/2 2/2 1/2 2/2 2/2":     "5 4",
+		"1/2 1/2 1/2 1/2 1/2 1/2": "6 5 4 3 2",
+		"1/1":                     "1",
+	} {
+		var ts tables
+		for i, word := range strings.Fields(story) {
+			t := &tidegate.Table{Second: int64(i + 1)}
+			_, _ = fmt.Sscanf(word, "%d/%d", &t.Beaten, &t.Replicas)
+			ts = ts.with(t)
+		}
+		got := ""
+		for _, t := range ts {
+			got += fmt.Sprint(t.Second, " ")
+		}
+		if strings.TrimSpace(got) != want {
+			t.Errorf("%s: %s, want %s", story, got, want)
+		}
 	}
 }
 
