@@ -327,6 +327,8 @@ func (r *replica) drop(f fault) {
 func (sv *server) remains(t *testing.T, c tidegate.Charge) int64 {
 	t.Helper()
 	c.Cost, c.ID = 0, ""
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
 	ds, err := sv.store.Take(context.Background(), []tidegate.Charge{c}, nil)
 	if err != nil {
 		t.Fatal(err)

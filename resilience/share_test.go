@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,7 +125,8 @@ func TestSharesAddUp(t *testing.T) {
 			sv := newServer(t)
 			rs := newFleet(t, sv, n, Config{})
 			time.Sleep(3 * time.Second) // all have seen two tables
-			here, worst, beats := len(rs), int64(0), 0
+			here, worst := len(rs), int64(0)
+			var beats atomic.Int64
 			for step := range 2000 {
 				time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
 				r := rs[random.IntN(here)]
@@ -142,7 +144,7 @@ func TestSharesAddUp(t *testing.T) {
 							return do()
 						}
 						r.way.set(nil)
-						beats++
+						beats.Add(1)
 						return f(ctx, op, do)
 					}
 					r.way.set(once)
@@ -158,7 +160,7 @@ func TestSharesAddUp(t *testing.T) {
 					}
 				}
 			}
-			if lossy && beats == 0 {
+			if lossy && beats.Load() == 0 {
 				t.Error("no beat was lost")
 			}
 			if worst < whole-int64(n) {
@@ -225,8 +227,12 @@ func TestHeartbeats(t *testing.T) {
 		for i := range 3000 {
 			rs[0].take(charge(t, fmt.Sprint("rule", i), "k", "1000000/s", int64(1+i%1000)))
 		}
+		sv.mu.Lock()
 		before := sv.beats
+		sv.mu.Unlock()
 		time.Sleep(60 * time.Second)
+		sv.mu.Lock()
+		defer sv.mu.Unlock()
 		if n := sv.beats - before; n < 4*59 || n > 4*61 {
 			t.Errorf("%d beats of 4 replicas in a minute", n)
 		}
