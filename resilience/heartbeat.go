@@ -17,8 +17,10 @@ const (
 	beatFailures = 3
 	// stageTime is when those who have not reported since the store is back have expired.
 	stageTime = tidegate.ReplicaTTL * time.Second
-	// payTime is how long after all have gathered a return lasts, so that all have noticed and paid.
-	payTime = 2 * (probeEvery + probeJitter)
+	// stageEvery and stageJitter say how soon the next heartbeat is in a staged return.
+	stageEvery, stageJitter = 50 * time.Millisecond, 50 * time.Millisecond
+	// payTime is how long after all have gathered a return lasts, so that all have noticed, by their next heartbeat, and paid.
+	payTime = 3 * (stageEvery + stageJitter)
 	// flapTime is how soon after it closed the breaker must open again to be held open for longer, and maxHoldoff how long.
 	flapTime, minHoldoff, maxHoldoff = time.Second, 200 * time.Millisecond, 5 * time.Second
 )
@@ -64,6 +66,8 @@ func (s *Store) beat() {
 }
 
 func probe() time.Duration { return probeEvery + mathrand.N(probeJitter) }
+
+func stageBeat() time.Duration { return stageEvery + mathrand.N(stageJitter) }
 
 // leave says goodbye, if the store can be told.
 func (s *Store) leave() {
@@ -116,13 +120,13 @@ func (s *Store) beatOnce() time.Duration {
 			return probe()
 		}
 		if s.back(&t, lost); s.staged.Load() {
-			return probe() // who has reported since is known then
+			return stageBeat() // who has reported since is known then
 		}
 	} else if lost {
 		s.cfg.Logger.Warn("tidegate: the store lost its data; keys start from what is remembered of them")
 	}
 	if s.staged.Load() && !s.stageOver(&t) {
-		return probe()
+		return stageBeat()
 	}
 	s.payInBackground()
 	return s.learn(&t)
@@ -212,6 +216,8 @@ func (s *Store) back(t *tidegate.Table, lost bool) {
 	s.noteLost(lost)
 	s.mu.Lock()
 	s.closing = time.Now()
+	// Who was back a probe before has reported too; none of the beats before the outage is that late.
+	early := min(probeEvery+probeJitter, time.Since(s.since)/2)
 	s.mu.Unlock()
 	known := s.known.Load()
 	if s.registry == nil {
@@ -219,7 +225,7 @@ func (s *Store) back(t *tidegate.Table, lost bool) {
 	}
 	if known > 1 {
 		s.owedNow.Store(false)
-		s.beats.stage = stage{since: t.Now, known: known, until: time.Now().Add(stageTime)}
+		s.beats.stage = stage{since: t.Now - early.Microseconds(), known: known, until: time.Now().Add(stageTime)}
 		s.change(Returning, nil)
 	} else {
 		s.owedNow.Store(true)
