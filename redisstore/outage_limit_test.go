@@ -1,3 +1,5 @@
+//go:build !race
+
 package redisstore
 
 import (
@@ -14,9 +16,6 @@ import (
 // TestLimitHoldsThroughAKill: three replicas with their own connections keep to one limit while the server dies and comes
 // back empty. The bounds leave room for a busy machine; those in virtual time, in package resilience, do not.
 func TestLimitHoldsThroughAKill(t *testing.T) {
-	if raceDetector || testing.Short() {
-		t.Skip("it is timed")
-	}
 	const away, back, end = 4500 * time.Millisecond, 7 * time.Second, 9 * time.Second // two tables must be of the load
 	srv := redistest.StartTCP(t)
 	var replicas []*guarded
