@@ -36,29 +36,10 @@ func atRest(t *testing.T, s *Store) {
 	}
 }
 
-// calls counts the commands that a store sends.
-type calls struct{ n atomic.Int64 }
-
-func (c *calls) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c *calls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.n.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (c *calls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.n.Add(int64(len(cmds)))
-		return next(ctx, cmds)
-	}
-}
-
 // What is admitted is what was charged, whatever kinds of takes share buckets and batches, and batches are made.
 func TestBatchesChargeWhatTheyAllow(t *testing.T) {
 	srv := redistest.Start(t)
-	var sent calls
+	var sent countingHook
 	s := openStore(t, srv.URL(), &Config{Hooks: []redis.Hook{&sent}, Timeout: 20 * time.Second})
 	bucket, window := parseLimit(t, "1000/365day burst 40000"), parseLimit(t, "40000/365day fixed-window")
 	const callers, each = 64, 300

@@ -11,9 +11,9 @@ import (
 )
 
 // deniedStore is a store on a virtual clock, which counts the commands that it sends.
-func deniedStore(t *testing.T, url string) (s *Store, now *int64, sent *calls) {
+func deniedStore(t *testing.T, url string) (s *Store, now *int64, sent *countingHook) {
 	t.Helper()
-	sent = &calls{}
+	sent = &countingHook{}
 	s = openCached(t, url, &Config{Prefix: t.Name() + ":", Hooks: []redis.Hook{sent}})
 	now = new(int64)
 	*now = base
