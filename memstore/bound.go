@@ -3,7 +3,6 @@ package memstore
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/internal/algo"
@@ -36,7 +35,7 @@ func (r *boundRule) Take(ctx context.Context, key string, limit *tidegate.Limit,
 	}
 	i := s.idIn(r.id, key)
 	if p, c := s.takePlain(i, nil, limit, version, cost); p != nil {
-		o, w := answer(p, c)
+		o, w := p.TellPlain(c)
 		return o, w, nil
 	}
 	return halves(s.takeAny(&tidegate.Charge{Rule: r.rule, Key: key, Limit: limit, Version: version, Cost: cost}, i))
@@ -62,13 +61,28 @@ func (k *boundKey) Take(ctx context.Context, limit *tidegate.Limit, version, cos
 		return tidegate.Outcome{}, tidegate.Waits{}, s.ready(ctx, "take")
 	}
 	if c := k.cell.Load(); c != nil && c.limit == limit && c.version == version {
-		if charged, ok := c.take(s, cost); ok {
-			o, w := answer(c.params, charged)
+		// Most takes end at the first try, which is made here: a call would be a good part of what it takes.
+		now := int64(0)
+		if s.clock == nil { // as s.now does
+			now = s.exact()
+		} else {
+			now = s.clock()
+		}
+		word, lost := c.word.Load(), false
+		if st, charged, ok := c.params.ChargePlain(c.state(word), cost, now); ok && word&closed == 0 {
+			if !charged.OK || c.fits(st) && c.word.CompareAndSwap(word, c.wordOf(st)) {
+				o, w := c.params.TellPlain(charged)
+				return o, w, nil
+			}
+			lost = true
+		}
+		if charged, ok := c.take(s, cost, lost); ok {
+			o, w := c.params.TellPlain(charged)
 			return o, w, nil
 		}
 	}
 	if p, c := s.takePlain(k.id, k, limit, version, cost); p != nil {
-		o, w := answer(p, c)
+		o, w := p.TellPlain(c)
 		return o, w, nil
 	}
 	return halves(s.takeAny(&tidegate.Charge{Rule: k.rule, Key: k.key, Limit: limit, Version: version, Cost: cost}, k.id))
@@ -90,16 +104,6 @@ func (k *boundKey) open(t *table, slot int, last int64) {
 		k.cell.Store(c)
 	}
 	t.bind(slot, c)
-}
-
-func answer(p *algo.Params, c algo.Charged) (tidegate.Outcome, tidegate.Waits) {
-	t := p.TellPlain(c)
-	// No plain bucket takes a time that a Duration has no room for.
-	return tidegate.Outcome{Allowed: c.OK, Limit: p.Capacity, Remaining: t.Remaining}, tidegate.Waits{
-		RetryAfter: time.Duration(t.Retry) * time.Microsecond,
-		ResetAfter: time.Duration(t.Reset) * time.Microsecond,
-		Delay:      time.Duration(t.Delay) * time.Microsecond,
-	}
 }
 
 func halves(d tidegate.Decision, err error) (tidegate.Outcome, tidegate.Waits, error) {

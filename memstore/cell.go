@@ -75,39 +75,40 @@ func (c *cell) open(st algo.Plain) { c.word.Store(c.wordOf(st)) }
 // close closes the cell and returns the state.
 func (c *cell) close() algo.Plain { return c.state(c.word.Or(closed)) }
 
-// take decides a charge, and reports false where that takes the lock: the cell is closed, or there is more to it than
-// [algo.Params.ChargePlain] can tell, or than the word can.
-func (c *cell) take(s *Store, cost int64) (algo.Charged, bool) {
-	var now int64
-	if s.clock == nil { // as s.now does, of which a call would be a good part of what a take takes
-		now = s.exact()
-	} else {
-		now = s.clock()
-	}
-	again := false
+// fits reports whether the word can tell a state that comes of one that it told.
+func (c *cell) fits(st algo.Plain) bool { return st.Tick-c.base < c.room }
+
+// take decides a charge that was not decided at the first try, since another was quicker if it was lost. It reports false
+// where a decision takes the lock: the cell is closed, or there is more to it than [algo.Params.ChargePlain] can tell, or than
+// the word can.
+func (c *cell) take(s *Store, cost int64, lost bool) (algo.Charged, bool) {
+	late := false // whether the clock was read once more for a state that is ahead of it
 	pause := leastPause
 	for {
+		if lost {
+			for range pause {
+			}
+			pause, late = min(2*pause, mostPause), false
+		}
+		now := s.now()
 		word := c.word.Load()
 		if word&closed != 0 {
 			return algo.Charged{}, false
 		}
 		st, charged, ok := c.params.ChargePlain(c.state(word), cost, now)
 		switch {
-		case !ok && again:
+		case !ok && late:
 			return charged, false
 		case !ok: // another may have read the clock later, and been here before
-			now, again = s.now(), true
+			lost, late = false, true
 		case !charged.OK:
 			return charged, true
-		case st.Tick-c.base >= c.room:
+		case !c.fits(st):
 			return charged, false
 		case c.word.CompareAndSwap(word, c.wordOf(st)):
 			return charged, true
 		default:
-			for range pause {
-			}
-			pause = min(2*pause, mostPause)
-			now, again = s.now(), false
+			lost = true
 		}
 	}
 }

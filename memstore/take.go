@@ -44,7 +44,7 @@ func (s *Store) takeOne(c *tidegate.Charge) (tidegate.Decision, error) {
 	i := s.idOf(c)
 	if c.ID == "" && c.MaxWait == 0 {
 		if p, charged := s.takePlain(i, nil, c.Limit, c.Version, c.Cost); p != nil {
-			o, w := answer(p, charged)
+			o, w := p.TellPlain(charged)
 			return o.Decision(w, c.Rule), nil
 		}
 	}

@@ -1,6 +1,11 @@
 package algo
 
-import "math/bits"
+import (
+	"math/bits"
+	"time"
+
+	"github.com/tidegate-go/tidegate"
+)
 
 // A bucket that does not warm up is what most takes are of. For it [Params.Load], [Params.Take] and [Params.Describe] come to
 // a few multiplications, which this file does at once. What goes in and out is small enough to travel in registers.
@@ -18,9 +23,6 @@ type Charged struct {
 	in    int64 // units in use after the take
 	since int64 // µs since the tick began
 }
-
-// Told is what a take is told, in µs from now.
-type Told struct{ Delay, Retry, Remaining, Reset int64 }
 
 // ChargePlain charges a cost to a bucket that does not warm up, without a MaxWait, as Load and Take do; the state changes if
 // the charge is made. It reports false where it takes these to decide: for limits of other kinds, peeks, refunds, costs
@@ -48,21 +50,24 @@ func (p *Params) ChargePlain(s Plain, cost, now int64) (after Plain, c Charged, 
 }
 
 // TellPlain says what the take is told, as Take and Describe do.
-func (p *Params) TellPlain(c Charged) (t Told) {
+func (p *Params) TellPlain(c Charged) (o tidegate.Outcome, w tidegate.Waits) {
+	o.Allowed = c.OK
+	o.Limit = p.Capacity
+	o.Remaining = p.perCost.div(max(0, p.size+p.debt-c.in))
 	switch {
 	case !c.OK:
-		t.Retry = p.drain(c.over-p.debt) - c.since
+		w.RetryAfter = p.emptied(c.over-p.debt, c.since)
 	case c.over > 0:
-		t.Delay = p.drain(c.over) - c.since
+		w.Delay = p.emptied(c.over, c.since)
 	}
 	if c.in > 0 {
-		t.Reset = p.drain(c.in) - c.since
+		w.ResetAfter = p.emptied(c.in, c.since)
 	}
-	t.Remaining = p.perCost.div(max(0, p.size+p.debt-c.in))
-	return t
+	return o, w
 }
 
-// drain returns how long, in µs from the beginning of a tick, so many units take to come back.
-func (p *Params) drain(units int64) int64 {
-	return p.perGain.div(units+p.gain-1) * p.tick
+// emptied returns how long, from so many µs after the beginning of a tick, so many units take to come back. No plain bucket
+// takes a time that a Duration has no room for.
+func (p *Params) emptied(units, since int64) time.Duration {
+	return time.Duration(p.perGain.div(units+p.gain-1)*p.tick-since) * time.Microsecond
 }

@@ -100,7 +100,7 @@ func TestPlain(t *testing.T) {
 				continue
 			}
 			short++
-			told := p.TellPlain(c)
+			outcome, waits := p.TellPlain(c)
 			after, v, remaining, reset := longWay(p, s, cost, now)
 			want := Plain{before.a, before.b}
 			if v.OK {
@@ -112,9 +112,12 @@ func TestPlain(t *testing.T) {
 			if v.Delay > 0 {
 				delayed++
 			}
-			if got != want || c.OK != v.OK || told != (Told{v.Delay, v.Retry, remaining, reset}) || v.OK && !after.used {
-				t.Fatalf("%s: cost %d of %+v at %d:\n got %+v %+v\nwant %+v %+v %d %d",
-					p.Spec, cost, before, now, got, told, want, v, remaining, reset)
+			micros := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+			if got != want || v.OK && !after.used ||
+				outcome != (tidegate.Outcome{Allowed: v.OK, Limit: p.Capacity, Remaining: remaining}) ||
+				waits != (tidegate.Waits{RetryAfter: micros(v.Retry), ResetAfter: micros(reset), Delay: micros(v.Delay)}) {
+				t.Fatalf("%s: cost %d of %+v at %d:\n got %+v %+v %+v\nwant %+v %+v %d %d",
+					p.Spec, cost, before, now, got, outcome, waits, want, v, remaining, reset)
 			}
 			if r.IntN(20) == 0 { // a settled excess: debt, as deep as it goes
 				p.Settle(&s, 0, r.Int64N(1<<r.IntN(53)), 0, p.Capacity, true, Window{})
