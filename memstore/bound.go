@@ -62,7 +62,7 @@ func (k *boundKey) Take(ctx context.Context, limit *tidegate.Limit, version, cos
 	}
 	if c := k.cell.Load(); c != nil && c.limit == limit && c.version == version {
 		// Most takes end at the first try, which is made here: a call would be a good part of what it takes.
-		now := int64(0)
+		var now int64
 		if s.clock == nil { // as s.now does
 			now = s.exact()
 		} else {
