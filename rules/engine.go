@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,27 +61,35 @@ type Guard interface {
 type Engine struct {
 	store   tidegate.Store
 	cfg     Config
+	swap    sync.Mutex // so that of two swaps the later follows the earlier
 	current atomic.Pointer[snapshot]
-}
-
-// snapshot is a set and what was worked out for it; immutable.
-type snapshot struct {
-	set *Set
 }
 
 var _ tidegate.Decider = (*Engine)(nil)
 
 // New returns an engine that decides in the store, which stays the caller's to close. A nil config is the default.
+// The error says what is missing.
 func New(store tidegate.Store, set *Set, cfg *Config) (*Engine, error) {
-	if store == nil || set == nil {
-		return nil, errors.New("rules: New needs a store, such as memstore.New(nil), and a set, such as Load's")
+	switch {
+	case store == nil:
+		return nil, errors.New("rules: the store is nil: give New one, such as memstore.New(nil)")
+	case set == nil:
+		return nil, errors.New("rules: the set is nil: give New one, such as that of Load or Parse")
 	}
 	e := &Engine{store: store}
 	if cfg != nil {
 		e.cfg = *cfg
 	}
-	e.current.Store(&snapshot{set: set})
+	e.current.Store(compile(set, version(e.cfg.At), nil, time.Now()))
 	return e, nil
+}
+
+// version is the moment in microseconds since the Unix epoch; 0 for none.
+func version(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return min(max(at.UnixMicro(), 0), maxExact/2)
 }
 
 // Set returns the rules that takes are decided by now.
@@ -88,10 +97,17 @@ func (e *Engine) Set() *Set { return e.current.Load().set }
 
 // Swap decides all takes from now on by another set, which was changed at that moment at its source, and returns what
 // changed, as [Diff] does. Buckets keep what was spent: where a rule's limits are the same as before, nothing changes for
-// them, and where they are not, the share in use carries over. Takes that have begun end by the former set.
+// them, and where they are not, the share in use carries over. Takes that have begun end by the former set. A nil set
+// changes nothing.
 func (e *Engine) Swap(set *Set, at time.Time) []Change {
-	old := e.current.Swap(&snapshot{set: set})
-	return Diff(old.set, set)
+	if set == nil {
+		return nil
+	}
+	e.swap.Lock()
+	defer e.swap.Unlock()
+	former := e.current.Load()
+	e.current.Store(compile(set, version(at), former, time.Now()))
+	return Diff(former.set, set)
 }
 
 // A Matched is a rule that a request's attributes fit, and what it charges.
@@ -108,31 +124,133 @@ type Matched struct {
 
 // Decide charges the cost to the buckets of all rules that the attributes fit, all or nothing, and answers for the whole:
 // see [tidegate.Combine]. Without such a rule the decision is one without a limit, of no rule. A cost of 0 peeks.
-// A rule of permits cannot be charged so: [*PermitsError].
+// A rule of permits cannot be charged so: [*PermitsError]. Otherwise the error is that of [tidegate.Store.Take].
 func (e *Engine) Decide(ctx context.Context, attributes tidegate.Attributes, cost int64) (tidegate.Decision, error) {
-	return tidegate.Decision{}, errors.ErrUnsupported
+	ev := evaluations.Get().(*evaluation)
+	defer ev.free()
+	if err := ev.match(e.current.Load(), attributes, cost); err != nil {
+		return tidegate.Decision{}, err
+	}
+	return e.take(ctx, ev)
 }
 
 // Match appends the rules that the attributes fit to dst, in the order of the rules, and asks no store. The error is a
-// [*PermitsError], or [tidegate.ErrNever] for a cost that nothing counts.
+// [*PermitsError].
 func (e *Engine) Match(attributes tidegate.Attributes, cost int64, dst []Matched) ([]Matched, error) {
-	return dst, errors.ErrUnsupported
+	ev := evaluations.Get().(*evaluation)
+	defer ev.free()
+	if err := ev.match(e.current.Load(), attributes, cost); err != nil {
+		return dst, err
+	}
+	return ev.appendMatched(dst), nil
 }
 
 // MatchKey is the rule of the name, for a key whose parts are given in the rule's order: the same bucket as the attributes
-// would select. Its conditions are not asked, and overrides see the parts alone. The error is an [*UnknownRuleError] or a
-// [*KeyError].
+// would select. Its conditions are not asked, and overrides see the parts alone. The error is an [*UnknownRuleError], a
+// [*KeyError] or a [*PermitsError].
 func (e *Engine) MatchKey(rule string, key []string, cost int64) (Matched, error) {
-	return Matched{}, errors.ErrUnsupported
+	ev := evaluations.Get().(*evaluation)
+	defer ev.free()
+	if err := ev.matchKey(e.current.Load(), rule, key, cost); err != nil {
+		return Matched{}, err
+	}
+	if err := ev.checkPermits(); err != nil {
+		return Matched{}, err
+	}
+	return Matched{Rule: ev.hits[0].rule.Rule, Override: ev.hits[0].override, Charge: ev.charges[0]}, nil
 }
 
 // Take decides all that Match and MatchKey gave, for one request or for several together, in one take, and fills in the
-// decision of each.
+// decision of each. Charges of other rules than theirs may be among them.
 func (e *Engine) Take(ctx context.Context, matched []Matched) (tidegate.Decision, error) {
-	return tidegate.Decision{}, errors.ErrUnsupported
+	ev := evaluations.Get().(*evaluation)
+	defer ev.free()
+	for i := range matched {
+		ev.charges = append(ev.charges, matched[i].Charge)
+	}
+	d, err := e.takeFor(ctx, ev, matched)
+	for i := range ev.decisions {
+		matched[i].Decision = ev.decisions[i]
+	}
+	return d, err
 }
 
 // TakeKey is MatchKey and Take. A cost of 0 peeks, a negative one refunds.
 func (e *Engine) TakeKey(ctx context.Context, rule string, key []string, cost int64) (tidegate.Decision, error) {
-	return tidegate.Decision{}, errors.ErrUnsupported
+	ev := evaluations.Get().(*evaluation)
+	defer ev.free()
+	if err := ev.matchKey(e.current.Load(), rule, key, cost); err != nil {
+		return tidegate.Decision{}, err
+	}
+	if err := ev.checkPermits(); err != nil {
+		return tidegate.Decision{}, err
+	}
+	return e.take(ctx, ev)
+}
+
+// take decides the evaluation's charges.
+func (e *Engine) take(ctx context.Context, ev *evaluation) (tidegate.Decision, error) {
+	if e.cfg.Guard != nil {
+		ev.matched = ev.appendMatched(ev.matched)
+	}
+	return e.takeFor(ctx, ev, ev.matched)
+}
+
+// takeFor decides the evaluation's charges, which the guard sees as matched.
+func (e *Engine) takeFor(ctx context.Context, ev *evaluation, matched []Matched) (tidegate.Decision, error) {
+	ev.decisions = ev.decisions[:0]
+	if len(ev.charges) == 0 {
+		return tidegate.Combine(nil, nil), nil
+	}
+	guarded := e.cfg.Guard != nil && ev.spends()
+	if guarded {
+		if d, ok := e.cfg.Guard.Admit(matched); !ok {
+			e.count(&d, Refused)
+			return d, nil
+		}
+	}
+	var err error
+	ev.decisions, err = e.store.Take(ctx, ev.charges, ev.decisions)
+	if err != nil {
+		ev.decisions = ev.decisions[:0]
+		if guarded {
+			e.cfg.Guard.Refund(matched)
+		}
+		return tidegate.Decision{}, err
+	}
+	d := tidegate.Combine(ev.charges, ev.decisions)
+	if guarded && !d.Allowed {
+		e.cfg.Guard.Refund(matched)
+	}
+	for i := range ev.charges {
+		e.observe(&ev.charges[i], &ev.decisions[i])
+	}
+	return d, nil
+}
+
+// observe tells the counter and the tracker what a take came to for one rule.
+func (e *Engine) observe(c *tidegate.Charge, d *tidegate.Decision) {
+	if c.Cost <= 0 {
+		return
+	}
+	if e.cfg.Counter != nil {
+		outcome := Allowed
+		switch {
+		case d.Allowed:
+		case c.Shadow:
+			outcome = ShadowRefused
+		default:
+			outcome = Refused
+		}
+		e.cfg.Counter.Count(c.Rule, outcome, d.Source)
+	}
+	if e.cfg.Tracker != nil && c.Limit.Algorithm != tidegate.None {
+		e.cfg.Tracker.Observe(c.Rule, c.Key, c.Cost, d.Allowed)
+	}
+}
+
+func (e *Engine) count(d *tidegate.Decision, outcome Outcome) {
+	if e.cfg.Counter != nil {
+		e.cfg.Counter.Count(d.Rule, outcome, d.Source)
+	}
 }

@@ -1,22 +1,11 @@
 package rules
 
-import "errors"
-
 // A Set is the rules of one file, found good. It never changes, and is safe for concurrent use.
 type Set struct {
+	file   string
 	rules  []*Rule
 	byName map[string]*Rule
-	file   string
 }
-
-// Parse reads rules, strictly: an unknown key is an error. File is the name that errors show. The error is [Errors]:
-// everything that is wrong, in the order of the file.
-func Parse(file string, data []byte) (*Set, error) {
-	return nil, Errors{{File: file, Line: 1, Column: 1, Kind: KindSyntax, Problem: "cannot be read yet"}}
-}
-
-// Load reads the rules of a file. The error is [Errors], or that of reading the file.
-func Load(path string) (*Set, error) { return nil, errors.New("rules: cannot be read yet: " + path) }
 
 // Rules returns the rules in the order of the file. Neither the slice nor what it leads to may be changed.
 func (s *Set) Rules() []*Rule { return s.rules }
@@ -27,17 +16,45 @@ func (s *Set) Rule(name string) *Rule { return s.byName[name] }
 // File returns the name that the set was parsed under.
 func (s *Set) File() string { return s.file }
 
-// Marshal returns the rules as a file that Parse reads back to the same rules: without comments, defaults left out, limits
-// and durations in one spelling, a text for two sets that mean the same.
-func (s *Set) Marshal() []byte { return nil }
+// Marshal returns the rules as a file that [Parse] reads back to the same rules: without comments, defaults left out,
+// limits and durations in one spelling. Two sets that mean the same have one text.
+func (s *Set) Marshal() []byte {
+	b := []byte("version: 1\nrules:\n")
+	for _, r := range s.rules {
+		b = append(b, r.String()...)
+	}
+	return b
+}
 
 // A Change is what became of one rule between two sets.
 type Change struct {
 	Rule string
-	// Old and New are the rule as [Set.Marshal] writes it; empty where it was added, or removed.
-	Old, New string
+	// Before and After are the rule as [Set.Marshal] writes it; empty where it was added, or removed.
+	Before, After string
 }
 
-// Diff returns what became of the rules, those of the new set first and in its order, then those that are gone. The order
-// of rules does not matter, as all that match apply. Old may be nil, for none.
-func Diff(old, new *Set) []Change { return nil }
+// Diff returns what became of the rules, those of the later set first and in its order, then those that are gone. The
+// order of rules does not matter, as all that match apply. Before may be nil, for none.
+func Diff(before, after *Set) []Change {
+	var changes []Change
+	for _, r := range after.rules {
+		c := Change{Rule: r.Name, After: r.String()}
+		if before != nil {
+			if was := before.byName[r.Name]; was != nil {
+				c.Before = was.String()
+			}
+		}
+		if c.Before != c.After {
+			changes = append(changes, c)
+		}
+	}
+	if before == nil {
+		return changes
+	}
+	for _, r := range before.rules {
+		if after.byName[r.Name] == nil {
+			changes = append(changes, Change{Rule: r.Name, Before: r.String()})
+		}
+	}
+	return changes
+}
