@@ -118,15 +118,10 @@ func list(values []string) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// percent writes a part of the whole so that it is read back to the same number.
+// percent writes a part of the whole, which was read with at most percentDecimals.
 func percent(p float64) string {
-	for digits := range 17 {
-		s := strconv.FormatFloat(p*100, 'g', digits+1, 64)
-		if v, err := strconv.ParseFloat(s, 64); err == nil && v/100 == p {
-			return s + "%"
-		}
-	}
-	return strconv.FormatFloat(p*100, 'g', -1, 64) + "%"
+	s := strconv.FormatFloat(p*100, 'f', percentDecimals, 64)
+	return strings.TrimRight(strings.TrimRight(s, "0"), ".") + "%"
 }
 
 // quoted writes a scalar that is read back to the same text, bare where that is sure.

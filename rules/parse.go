@@ -59,7 +59,7 @@ func (d *decoder) parse(data []byte) ([]*Rule, error) {
 }
 
 func (d *decoder) root(n *yaml.Node) []*Rule {
-	fields, ok := d.mapping(n, "the file", "version", "rules")
+	fields, ok := d.mapping(n, "the file", fileKeys...)
 	if !ok {
 		return nil
 	}
@@ -98,11 +98,6 @@ func (d *decoder) root(n *yaml.Node) []*Rule {
 	}
 	d.checkLinks(rules, links)
 	return rules
-}
-
-// ruleKeys are the keys of a rule, in the order in which Marshal writes them.
-var ruleKeys = []string{
-	"name", "match", "key", "limit", "then", "overrides", "cost", "on_store_failure", "shadow", "enforce", "missing", "breaker", "tighten",
 }
 
 // readRule reads a rule, as far as it can be read, and returns the node of its name and its links to breakers.

@@ -11,10 +11,6 @@ import (
 	"github.com/tidegate-go/tidegate"
 )
 
-var breakerKeys = []string{
-	"failure_ratio", "slow_ratio", "slow_after", "refusal_ratio", "window", "minimum_calls", "open_time", "half_open_calls", "ramp",
-}
-
 // The defaults of a breaker.
 var defaultBreaker = Breaker{
 	Window:        10 * time.Second,
@@ -102,7 +98,7 @@ func (d *decoder) tighten(n *yaml.Node, r *Rule) (ts []Tighten, links []link) {
 		}
 	}
 	for _, node := range nodes {
-		fields, ok := d.mapping(node, `"tighten"`, "breaker", "to")
+		fields, ok := d.mapping(node, `"tighten"`, linkKeys...)
 		if !ok {
 			continue
 		}
@@ -161,6 +157,9 @@ func (d *decoder) checkLinks(rules []*Rule, links []link) {
 	}
 }
 
+// percentDecimals is how many decimals a percentage may have.
+const percentDecimals = 6
+
 // percent reads a part of the whole: "20%".
 func (d *decoder) percent(f field, least, most float64) float64 {
 	name := f.key.Value
@@ -171,7 +170,8 @@ func (d *decoder) percent(f field, least, most float64) float64 {
 	}
 	number, ok := strings.CutSuffix(text, "%")
 	p, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if !ok || err != nil || !(p/100 >= least && p/100 <= most) || strings.ContainsAny(number, "xXpP_") {
+	_, decimals, _ := strings.Cut(strings.TrimSpace(number), ".")
+	if !ok || err != nil || p/100 < least || p/100 > most || strings.Trim(number, "0123456789. ") != "" || len(decimals) > percentDecimals {
 		d.fail(target(f.value), KindValue, fmt.Sprintf("%q is %s", name, kindOf(target(f.value))), hint)
 		return 0
 	}
@@ -202,7 +202,7 @@ func (d *decoder) duration(f field, least, most time.Duration) time.Duration {
 		return most
 	}
 	v, err := time.ParseDuration(text)
-	if err != nil || v < least || v > most {
+	if err != nil || v < least || v > most || target(f.value).Tag != "!!str" {
 		d.fail(target(f.value), KindValue, fmt.Sprintf("%q is %s", f.key.Value, kindOf(target(f.value))), hint)
 		return most
 	}

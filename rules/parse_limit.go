@@ -11,11 +11,6 @@ import (
 	"github.com/tidegate-go/tidegate"
 )
 
-// limitKeys are the keys of a limit in its long form, in the order in which they are read.
-var limitKeys = []string{
-	"rate", "per", "concurrent", "burst", "algorithm", "queue", "slices", "warmup", "ttl", "tz", "lease", "shards", "until",
-}
-
 // end is a limit that has one, in text that may say it as a duration.
 type end struct {
 	rule     *Rule
@@ -211,12 +206,14 @@ func (d *decoder) longLimit(n *yaml.Node) (text string, until *ending, ok bool) 
 	default:
 		text = rate
 	}
-	for _, name := range limitKeys[3:] {
-		if v, given := values[name]; given {
-			if name != "algorithm" {
-				text += " " + name
-			}
+	for _, name := range limitKeys {
+		v, given := values[name]
+		switch {
+		case !given || name == "rate" || name == "per" || name == "concurrent":
+		case name == "algorithm":
 			text += " " + v
+		default:
+			text += " " + name + " " + v
 		}
 	}
 	return text, until, true

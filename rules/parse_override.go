@@ -23,7 +23,7 @@ func (d *decoder) overrides(n *yaml.Node, r *Rule) {
 	var reach reached
 	for _, node := range nodes {
 		node = target(node)
-		fields, ok := d.mapping(node, "an override", "match", "limit", "then")
+		fields, ok := d.mapping(node, "an override", overrideKeys...)
 		if !ok {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // A pattern is what a value is held against. It is compiled from a text in which "*" stands for any characters but "/",
@@ -53,8 +54,14 @@ type patternError struct{ problem, hint string }
 
 func (e *patternError) Error() string { return e.problem }
 
+// maxPattern bounds a pattern, so that every one that was read can be compiled when it is needed.
+const maxPattern = 1000
+
 // newPattern compiles the text of a pattern, and reports whether it begins with "!".
 func newPattern(attribute, text string) (p pattern, negated bool, err error) {
+	if len(text) > maxPattern || !utf8.ValidString(text) {
+		return p, false, &patternError{fmt.Sprintf("a value of %d bytes", len(text)), "write at most 1000, of UTF-8"}
+	}
 	text, negated = strings.CutPrefix(text, "!")
 	if attribute == ipAttribute {
 		p, err = newBlock(text)
