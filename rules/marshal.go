@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 
@@ -153,8 +154,10 @@ func textQuoted(s string) string {
 func doubleQuoted(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
-	for _, r := range s {
+	for i, r := range s {
 		switch {
+		case r == utf8.RuneError && s[i] != "\ufffd"[0]:
+			b.WriteByte(s[i]) // no text: so that reading it says so
 		case r == '"' || r == '\\':
 			b.WriteByte('\\')
 			b.WriteRune(r)

@@ -19,12 +19,15 @@ func (s *Set) File() string { return s.file }
 // Marshal returns the rules as a file that [Parse] reads back to the same rules: without comments, defaults left out,
 // limits and durations in one spelling. Two sets that mean the same have one text.
 func (s *Set) Marshal() []byte {
-	b := []byte("version: 1\nrules:\n")
+	b := []byte(head)
 	for _, r := range s.rules {
 		b = append(b, r.String()...)
 	}
 	return b
 }
+
+// head is what a file begins with.
+const head = "version: 1\nrules:\n"
 
 // A Change is what became of one rule between two sets.
 type Change struct {
