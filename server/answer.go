@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/rules"
 )
 
 // An endpoint answers a request with a reply or an error, and leaves the writing to its caller. It is given the writer only
@@ -82,6 +83,18 @@ func unavailable(message string) *apiError {
 func failure(err error) *apiError {
 	if e, ok := errors.AsType[*apiError](err); ok {
 		return e
+	}
+	if e, ok := errors.AsType[*rules.UnknownRuleError](err); ok { // it was there when the request was read
+		return notFound("there is no rule %q", e.Rule)
+	}
+	if e, ok := errors.AsType[*rules.KeyError](err); ok {
+		return badRequest("%v", e)
+	}
+	if e, ok := errors.AsType[*rules.PermitsError](err); ok {
+		if e.Permits {
+			return badRequest("rule %q is one of permits, which are held until they are released: take one with /v1/acquire", e.Rule)
+		}
+		return badRequest("rule %q is not one of permits: charge it with /v1/take", e.Rule)
 	}
 	switch {
 	case errors.Is(err, tidegate.ErrUnknownID):

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/rules"
 )
 
 const (
@@ -117,7 +118,7 @@ func (k *keyParts) readPart(d *jsontext.Decoder) error {
 }
 
 // fit returns the parts if the key has the form that the rule wants, else what it wants.
-func (k *keyParts) fit(r *rule) ([]string, error) {
+func (k *keyParts) fit(r *rules.Rule) ([]string, error) {
 	switch n := len(r.Key); {
 	case n == 0 && k.form == keyAbsent, n == 1 && k.form == keyString, n > 1 && k.form == keyArray && len(k.parts) == n:
 		return k.parts, nil

@@ -2,10 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/tidegate-go/tidegate"
-	"github.com/tidegate-go/tidegate/internal/key"
+	"github.com/tidegate-go/tidegate/rules"
 )
 
 // acquire takes a permit and answers the id to renew and release it by.
@@ -25,16 +26,11 @@ func (s *Server) acquire(w http.ResponseWriter, r *http.Request) (reply, error) 
 	case cost < 1:
 		return reply{}, badRequest(`"cost" is %d: a permit needs at least 1; give one back with /v1/release`, cost)
 	}
-	switch rule.Limit.Algorithm {
-	case tidegate.Concurrency, tidegate.None, tidegate.Unlimited:
-	default:
-		return reply{}, badRequest("rule %q is not one of permits: charge it with /v1/take", rule.Name)
-	}
-	p, err := rule.limiter.AcquireN(r.Context(), key.Join(parts), cost)
+	h, err := s.engine.Acquire(r.Context(), rule, parts, cost)
 	if err != nil {
 		return reply{}, err
 	}
-	return s.held(rule, parts, p.Decision(), p.ID())
+	return s.held(rule, parts, h)
 }
 
 // settle sets the cost that a reservation turned out to have.
@@ -46,8 +42,8 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request) (reply, error) {
 	if b.Cost == nil || *b.Cost < 0 || *b.Cost > maxCost {
 		return reply{}, badRequest(`"cost" must be the whole cost, from 0, which cancels, to 9007199254740991`)
 	}
-	err := s.withHeld(r, b.ID, func(ctx context.Context, l *tidegate.Limiter, key, name string) error {
-		return l.Settle(ctx, key, name, *b.Cost)
+	err := s.withHeld(r, b.ID, func(ctx context.Context, h *heldID) error {
+		return s.engine.Settle(ctx, h.rule, h.parts, h.name, *b.Cost)
 	})
 	if err != nil {
 		return reply{}, err
@@ -61,7 +57,10 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) (reply, error) {
 	if err := readBody(w, r, maxIDBody, &b); err != nil {
 		return reply{}, err
 	}
-	if err := s.withHeld(r, b.ID, renewHeld); err != nil {
+	err := s.withHeld(r, b.ID, func(ctx context.Context, h *heldID) error {
+		return s.engine.Renew(ctx, h.rule, h.parts, h.name)
+	})
+	if err != nil {
 		return reply{}, err
 	}
 	return done("renewed"), nil
@@ -73,22 +72,17 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) (reply, error) 
 	if err := readBody(w, r, maxIDBody, &b); err != nil {
 		return reply{}, err
 	}
-	if err := s.withHeld(r, b.ID, releaseHeld); err != nil {
+	err := s.withHeld(r, b.ID, func(ctx context.Context, h *heldID) error {
+		return s.engine.Release(ctx, h.rule, h.parts, h.name)
+	})
+	if err != nil {
 		return reply{}, err
 	}
 	return done("released"), nil
 }
 
-func renewHeld(ctx context.Context, l *tidegate.Limiter, key, name string) error {
-	return l.Renew(ctx, key, name)
-}
-
-func releaseHeld(ctx context.Context, l *tidegate.Limiter, key, name string) error {
-	return l.Release(ctx, key, name)
-}
-
-// withHeld does what is to be done with the reservation or permit of the id, on the limiter and the key that hold it.
-func (s *Server) withHeld(r *http.Request, id *string, do func(ctx context.Context, l *tidegate.Limiter, key, name string) error) error {
+// withHeld does what is to be done with the reservation or permit of the id.
+func (s *Server) withHeld(r *http.Request, id *string, do func(ctx context.Context, h *heldID) error) error {
 	if id == nil {
 		return badRequest(`"id" is missing: send that of the take or acquire`)
 	}
@@ -96,12 +90,12 @@ func (s *Server) withHeld(r *http.Request, id *string, do func(ctx context.Conte
 	if err != nil {
 		return badRequest("%v", err)
 	}
-	rule := s.rules.named(h.rule)
-	if rule == nil {
+	err = do(r.Context(), h)
+	if _, ok := errors.AsType[*rules.UnknownRuleError](err); ok {
 		return notFound("there is no rule %q any more, which this id is of", h.rule)
 	}
-	if len(h.parts) != len(rule.Key) { // the rule makes its keys of something else by now
+	if _, ok := errors.AsType[*rules.KeyError](err); ok { // the rule makes its keys of something else by now
 		return tidegate.ErrUnknownID
 	}
-	return do(r.Context(), rule.limiter, key.Join(h.parts), h.name)
+	return err
 }

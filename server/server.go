@@ -10,12 +10,17 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/rules"
 )
 
 // Config says how a [Server] works. The zero Config, like a nil one, is the documented default.
 type Config struct {
-	// Rules are the rules that takes are decided by. Default: [ExampleRule] alone.
+	// Rules are the rules that takes are decided by, where there is no Set. Default: [ExampleRule] alone.
 	Rules []Rule
+	// Set is the rules that takes are decided by, such as those of a file. Default: Rules.
+	Set *rules.Set
+	// Engine says how the engine of the rules works: since when they count, and who is told of takes. Default: nil, its default.
+	Engine *rules.Config
 	// Token is what a request must send to reset a bucket or to refund. Default: none, so that both are refused.
 	Token string
 	// MaxRequests bounds the requests that are answered at once; one more is answered 503. The paths for operators,
@@ -39,7 +44,7 @@ type Server struct {
 	cfg      Config
 	log      *slog.Logger
 	store    *watchedStore
-	rules    ruleSet
+	engine   *rules.Engine
 	token    *token
 	metrics  *metrics
 	running  atomic.Int64 // requests that count against MaxRequests
@@ -60,6 +65,10 @@ func New(store tidegate.Store, cfg *Config) (*Server, error) {
 	if err := s.cfg.normalize(); err != nil {
 		return nil, err
 	}
+	set, err := s.cfg.set()
+	if err != nil {
+		return nil, err
+	}
 	s.log = s.cfg.Logger
 	if s.cfg.Token != "" {
 		s.token = newToken(s.cfg.Token)
@@ -69,14 +78,15 @@ func New(store tidegate.Store, cfg *Config) (*Server, error) {
 		s.metrics.leases(s.cfg.Leases)
 	}
 	s.store = &watchedStore{Store: store, metrics: s.metrics, log: s.log}
-	rules, err := newTable(s.store, s.cfg.Rules)
-	if err != nil {
+	if s.engine, err = rules.New(s.store, set, s.cfg.Engine); err != nil {
 		return nil, err
 	}
-	s.rules = rules
 	s.handler = s.routes()
 	return s, nil
 }
+
+// Engine returns the engine that decides, so that its rules can be swapped.
+func (s *Server) Engine() *rules.Engine { return s.engine }
 
 // Handler returns the handler of all paths of the API.
 func (s *Server) Handler() http.Handler { return s.handler }
@@ -89,9 +99,6 @@ func (c *Config) normalize() error {
 	if strings.TrimSpace(c.Token) != c.Token {
 		// No header could carry it: net/http trims what a client sends.
 		return errors.New("server: the token begins or ends with a space: remove it")
-	}
-	if len(c.Rules) == 0 {
-		c.Rules = []Rule{ExampleRule()}
 	}
 	if c.MaxRequests == 0 {
 		c.MaxRequests = 10_000

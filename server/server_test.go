@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/rules"
 	"github.com/tidegate-go/tidegate/memstore"
 )
 
@@ -20,11 +21,12 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 		{Config{MaxRequests: -1}, []string{"MaxRequests -1"}},
 		{Config{DrainTime: -time.Second}, []string{"DrainTime -1s"}},
 		{Config{Token: "x\n"}, []string{"token"}},
-		{Config{Rules: []Rule{{Limit: good}}}, []string{`rule 1, ""`, "name"}},
-		{Config{Rules: []Rule{{Name: "\xff", Limit: good}}}, []string{"name"}},
-		{Config{Rules: []Rule{{Name: "a", Limit: good}, {Name: "a", Limit: good}}}, []string{`rule 2, "a"`, "another rule"}},
-		{Config{Rules: []Rule{{Name: "a", Limit: good, Key: []string{"user", "user"}}}}, []string{`key part "user"`}},
-		{Config{Rules: []Rule{{Name: "a", Limit: good, Key: []string{""}}}}, []string{`key part ""`}},
+		{Config{Rules: []Rule{{Limit: good}}}, []string{"the name is empty"}},
+		{Config{Rules: []Rule{{Name: "\xff", Limit: good}}}, []string{"UTF-8"}},
+		{Config{Rules: []Rule{{Name: "a", Limit: good}, {Name: "a", Limit: good}}}, []string{`a second rule of the name "a"`}},
+		{Config{Rules: []Rule{{Name: "a", Limit: good, Key: []string{"user", "user"}}}}, []string{`the part "user" of the key is given twice`}},
+		{Config{Rules: []Rule{{Name: "a", Limit: good, Key: []string{""}}}}, []string{"a part of the key is empty"}},
+		{Config{Rules: []Rule{ExampleRule()}, Set: &rules.Set{}}, []string{"both"}},
 		{Config{Rules: []Rule{{Name: "a"}, {Name: "b", Limit: tidegate.Limit{Rate: -1}}}}, []string{`rule 1, "a"`, `rule 2, "b"`, "at least 1"}},
 	} {
 		_, err := New(store, &c.cfg)

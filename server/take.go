@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/tidegate-go/tidegate"
-	"github.com/tidegate-go/tidegate/internal/key"
+	"github.com/tidegate-go/tidegate/rules"
 )
 
 // maxCost keeps costs where a store counts exactly; no limit is larger.
@@ -35,7 +35,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request) (reply, error) {
 	case b.Reserve:
 		return reply{}, badRequest(`"reserve" needs a "rule" and its "key"`)
 	}
-	d, err := s.takeMatching(r, b.Attributes, cost)
+	d, err := s.engine.Decide(r.Context(), b.Attributes, cost)
 	if err != nil {
 		return reply{}, err
 	}
@@ -47,13 +47,10 @@ func (s *Server) takeRule(r *http.Request, b *takeBody, cost int64) (reply, erro
 	if err != nil {
 		return reply{}, err
 	}
-	if rule.isPermits() {
-		return reply{}, plainTake(rule)
-	}
 	if b.Reserve {
 		return s.reserve(r, rule, parts, cost)
 	}
-	d, err := rule.limiter.AllowN(r.Context(), key.Join(parts), cost)
+	d, err := s.engine.TakeKey(r.Context(), rule, parts, cost)
 	if err != nil {
 		return reply{}, err
 	}
@@ -69,45 +66,25 @@ func (s *Server) taken(d tidegate.Decision, cost int64) (reply, error) {
 }
 
 // reserve charges now for a start that may be later, and answers the id to settle it by.
-func (s *Server) reserve(r *http.Request, rule *rule, parts []string, cost int64) (reply, error) {
+func (s *Server) reserve(r *http.Request, rule string, parts []string, cost int64) (reply, error) {
 	if cost < 1 {
 		return reply{}, badRequest(`"reserve" needs a "cost" of at least 1`)
 	}
-	res, err := rule.limiter.ReserveN(r.Context(), key.Join(parts), cost)
+	h, err := s.engine.Reserve(r.Context(), rule, parts, cost)
 	if err != nil {
 		return reply{}, err
 	}
-	return s.held(rule, parts, res.Decision(), res.ID())
+	return s.held(rule, parts, h)
 }
 
 // held answers a decision and the id of what the store holds since, if it does.
-func (s *Server) held(rule *rule, parts []string, d tidegate.Decision, name string) (reply, error) {
-	s.metrics.decision(&d)
+func (s *Server) held(rule string, parts []string, h rules.Held) (reply, error) {
+	s.metrics.decision(&h.Decision)
 	id := ""
-	if d.Allowed && d.Source != tidegate.SourceUnlimited && name != "" {
-		id = (&heldID{rule: rule.Name, parts: parts, name: name}).String()
+	if h.Decision.Allowed && h.Decision.Source != tidegate.SourceUnlimited && h.ID != "" {
+		id = (&heldID{rule: rule, parts: parts, name: h.ID}).String()
 	}
-	return decided(d, id)
-}
-
-// takeMatching charges the cost to all rules that the attributes fit, all or nothing, or peeks with a cost of 0.
-func (s *Server) takeMatching(r *http.Request, a attributes, cost int64) (tidegate.Decision, error) {
-	matches := s.rules.matching(a)
-	if len(matches) == 0 {
-		return tidegate.Combine(nil, nil), nil
-	}
-	charges := make([]tidegate.Charge, len(matches))
-	for i, m := range matches {
-		if m.rule.isPermits() && cost != 0 {
-			return tidegate.Decision{}, plainTake(m.rule)
-		}
-		charges[i] = m.rule.charge(m.key, cost)
-	}
-	decisions, err := s.store.Take(r.Context(), charges, make([]tidegate.Decision, 0, len(charges)))
-	if err != nil {
-		return tidegate.Decision{}, err
-	}
-	return tidegate.Combine(charges, decisions), nil
+	return decided(h.Decision, id)
 }
 
 // peek answers whether a cost of 1 would pass.
@@ -120,15 +97,15 @@ func (s *Server) peek(w http.ResponseWriter, r *http.Request) (reply, error) {
 	var err error
 	switch {
 	case b.Attributes == nil:
-		var rule *rule
+		var rule string
 		var parts []string
 		if rule, parts, err = s.bucket(b.Rule, &b.Key); err == nil {
-			d, err = rule.limiter.Peek(r.Context(), key.Join(parts))
+			d, err = s.engine.TakeKey(r.Context(), rule, parts, 0)
 		}
 	case b.Rule != nil || b.Key.form != keyAbsent:
 		err = badRequest(`"attributes" go without "rule" and "key": give the one or the other`)
 	default:
-		d, err = s.takeMatching(r, b.Attributes, 0)
+		d, err = s.engine.Decide(r.Context(), b.Attributes, 0)
 	}
 	if err != nil {
 		return reply{}, err
@@ -149,27 +126,23 @@ func (s *Server) reset(w http.ResponseWriter, r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if err := rule.limiter.Reset(r.Context(), key.Join(parts)); err != nil {
+	if err := s.engine.Reset(r.Context(), rule, parts); err != nil {
 		return reply{}, err
 	}
 	return done("reset"), nil
 }
 
 // bucket finds the bucket that a request names by rule and key.
-func (s *Server) bucket(name *string, k *keyParts) (*rule, []string, error) {
+func (s *Server) bucket(name *string, k *keyParts) (rule string, parts []string, err error) {
 	if name == nil {
-		return nil, nil, badRequest(`"rule" is missing: name one, as in {"rule":"example","key":"user:1"}`)
+		return "", nil, badRequest(`"rule" is missing: name one, as in {"rule":"example","key":"user:1"}`)
 	}
-	rule := s.rules.named(*name)
-	if rule == nil {
-		return nil, nil, notFound("there is no rule %q", *name)
+	r := s.engine.Set().Rule(*name)
+	if r == nil {
+		return "", nil, notFound("there is no rule %q", *name)
 	}
-	parts, err := k.fit(rule)
-	return rule, parts, err
-}
-
-func plainTake(r *rule) error {
-	return badRequest("rule %q is one of permits, which are held until they are released: take one with /v1/acquire", r.Name)
+	parts, err = k.fit(r)
+	return *name, parts, err
 }
 
 // costOf is the cost of a request, which may leave it out.
