@@ -171,8 +171,8 @@ func (e *Engine) Take(ctx context.Context, matched []Matched) (tidegate.Decision
 		ev.charges = append(ev.charges, matched[i].Charge)
 	}
 	d, err := e.takeFor(ctx, ev, matched)
-	for i := range ev.decisions {
-		matched[i].Decision = ev.decisions[i]
+	for i, own := range ev.decisions {
+		matched[i].Decision = own //nolint:gosec // there is one for each
 	}
 	return d, err
 }

@@ -12,9 +12,16 @@ import (
 	"github.com/tidegate-go/tidegate/memstore"
 )
 
+// exercise is an engine of an example, and the test that it is for.
+type exercise struct {
+	t *testing.T
+	e *Engine
+}
+
 // exercises are what the examples promise, by their files. Each runs in virtual time.
-var exercises = map[string]func(t *testing.T, e *Engine){
-	"login.yaml": func(t *testing.T, e *Engine) {
+var exercises = map[string]func(exercise){
+	"login.yaml": func(x exercise) {
+		t, e := x.t, x.e
 		from := func(ip, user string) attrs {
 			return attrs{"path": "/login", "method": "POST", "ip": ip, "user": user}
 		}
@@ -29,7 +36,8 @@ var exercises = map[string]func(t *testing.T, e *Engine){
 			t.Error("guesses are free when the store is away")
 		}
 	},
-	"tiers.yaml": func(t *testing.T, e *Engine) {
+	"tiers.yaml": func(x exercise) {
+		t, e := x.t, x.e
 		for user, burst := range map[string]int{"42": 20, "acme": 500, "globex": 500, "vip-7": 200} {
 			wantAllowed(t, e, attrs{"path": "/api/x", "user": user}, burst+7, burst, "per-user")
 		}
@@ -37,7 +45,8 @@ var exercises = map[string]func(t *testing.T, e *Engine){
 		wantAllowed(t, e, attrs{"path": "/api/x"}, 3, 0, "per-user")
 		wantAllowed(t, e, attrs{"path": "/about"}, 50, 50, "")
 	},
-	"levels.yaml": func(t *testing.T, e *Engine) {
+	"levels.yaml": func(x exercise) {
+		t, e := x.t, x.e
 		wantAllowed(t, e, attrs{"tenant": "a", "user": "greedy"}, 200, 20, "per-user")
 		wantAllowed(t, e, attrs{"tenant": "a", "user": "x"}, 20, 20, "")
 		wantAllowed(t, e, attrs{"tenant": "a", "user": "y"}, 20, 10, "per-tenant") // 50 for the tenant, none lost to greedy
@@ -45,13 +54,15 @@ var exercises = map[string]func(t *testing.T, e *Engine){
 		wantAllowed(t, e, attrs{"tenant": "c", "user": "z"}, 20, 20, "")
 		wantAllowed(t, e, attrs{"tenant": "d", "user": "z"}, 20, 10, "global") // 100 for all
 	},
-	"hot-items.yaml": func(t *testing.T, e *Engine) {
+	"hot-items.yaml": func(x exercise) {
+		t, e := x.t, x.e
 		wantAllowed(t, e, attrs{"path": "/items/1", "method": "GET", "item": "1"}, 400, 50, "hot-items")
 		for i := 2; i < 8; i++ {
 			wantAllowed(t, e, attrs{"path": "/items/9", "method": "GET", "item": fmt.Sprint(i)}, 50, 50, "")
 		}
 	},
-	"monthly.yaml": func(t *testing.T, e *Engine) {
+	"monthly.yaml": func(x exercise) {
+		t, e := x.t, x.e
 		zone, err := time.LoadLocation("Asia/Shanghai")
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +82,8 @@ var exercises = map[string]func(t *testing.T, e *Engine){
 			t.Errorf("the month: %+v, %v, want it over at %v", d, err, first)
 		}
 	},
-	"llm.yaml": func(t *testing.T, e *Engine) {
+	"llm.yaml": func(x exercise) {
+		t, e := x.t, x.e
 		ctx := context.Background()
 		h, err := e.Reserve(ctx, "tokens", []string{"team-a"}, 4000)
 		if err != nil || !h.Decision.Allowed || h.Decision.Remaining != 86_000 {
@@ -92,7 +104,8 @@ var exercises = map[string]func(t *testing.T, e *Engine){
 			t.Errorf("refusals cost %d tokens", 88_000-left)
 		}
 	},
-	"shadow.yaml": func(t *testing.T, e *Engine) {
+	"shadow.yaml": func(x exercise) {
+		t, e := x.t, x.e
 		tenth := 0
 		for i := range 300 {
 			allowed := countAllowed(t, e, attrs{"user": fmt.Sprint(i), "path": "/search/x"}, 30)
@@ -108,7 +121,8 @@ var exercises = map[string]func(t *testing.T, e *Engine){
 			t.Errorf("the next limit is enforced for %d of 300 users", tenth)
 		}
 	},
-	"shedding.yaml": func(t *testing.T, e *Engine) {
+	"shedding.yaml": func(x exercise) {
+		t, e := x.t, x.e
 		s := e.Set()
 		b := s.Rule("database").Breaker
 		if b == nil || b.FailureRatio != 0.5 || b.SlowAfter != time.Second {
@@ -143,7 +157,7 @@ func TestExamples(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				exercises[filepath.Base(file)](t, e)
+				exercises[filepath.Base(file)](exercise{t, e})
 			})
 		})
 	}
