@@ -131,12 +131,12 @@ func takeRules(ctx context.Context, cmd *cobra.Command, e *rules.Engine, attribu
 		return err
 	}
 	result := rulesResult{decision: d, Matched: make([]matchedResult, len(matched))}
-	text := decisionText(d)
+	lines := []string{decisionText(d)}
 	for i := range matched {
 		result.Matched[i] = resultOf(&matched[i])
-		text += "\n" + result.Matched[i].String()
+		lines = append(lines, result.Matched[i].String())
 	}
-	if err := printResult(cmd.OutOrStdout(), asJSON, result, text); err != nil {
+	if err := printResult(cmd.OutOrStdout(), asJSON, result, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
 	if !d.Allowed {
