@@ -7,28 +7,30 @@ import (
 	"time"
 )
 
-// ErrUnchanged is what a fetch of [Poll] returns instead of the document that it returned last.
-var ErrUnchanged = errors.New("unchanged")
-
 // Poll fetches the document again and again until ctx ends, and delivers it when it has changed, or the error when it
 // could not be fetched. It is what remains of a [Source.Watch] where a system has no watch of its own.
 //
-// Fetch is called with a context that ends with ctx; a bound on its time is its own. The pause between two calls is a
+// Fetch returns [ErrUnchanged] instead of the document that it returned last. Its context is ctx: a bound on its time is its
+// own. The pause between two calls is a
 // fifth shorter or longer by chance, so that many replicas do not ask all at once; after failures it doubles, up to slow.
 // Where slow is not above every, it stays.
 func Poll(ctx context.Context, every, slow time.Duration, fetch func(context.Context) (Document, error), deliver func(Document, error)) error {
-	pause := every
+	pause, failed := every, false
 	for {
 		doc, err := fetch(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
-			pause = every
+			pause, failed = every, false
 			deliver(doc, nil)
 		case errors.Is(err, ErrUnchanged):
-			pause = every
+			if failed {
+				deliver(Document{}, ErrUnchanged)
+			}
+			pause, failed = every, false
 		default:
+			failed = true
 			deliver(Document{}, err)
 			pause = max(every, min(2*pause, slow))
 		}

@@ -33,8 +33,9 @@ type Source interface {
 	// after it has returned.
 	//
 	// Where it cannot get the document it delivers the error, each time that it has tried and failed, and goes on trying,
-	// with pauses. One that there is not yet, or no longer, is [ErrNone]. A document that is delivered once more, unchanged,
-	// does no harm. Watch may be called again when it has returned.
+	// with pauses; when it works again it delivers [ErrUnchanged] or the document. One that there is not yet, or no longer,
+	// is [ErrNone]. A document that is delivered once more, unchanged, does no harm. Watch may be called again when it has
+	// returned.
 	Watch(ctx context.Context, deliver func(Document, error)) error
 }
 
@@ -56,6 +57,9 @@ type Editor interface {
 
 // ErrNone says that the source has no rules: they were never pushed, or they are gone.
 var ErrNone = errors.New("there are no rules")
+
+// ErrUnchanged says that the document is the one that was delivered last.
+var ErrUnchanged = errors.New("the rules are unchanged")
 
 // ErrReadOnly says that programs cannot change the rules of a source.
 var ErrReadOnly = errors.New("the rules are read-only")

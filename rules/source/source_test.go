@@ -19,7 +19,7 @@ func TestPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		bad := errors.New("bad")
-		answers := []error{nil, ErrUnchanged, bad, bad, bad, bad, nil, ErrUnchanged}
+		answers := []error{nil, ErrUnchanged, bad, bad, bad, bad, ErrUnchanged, nil}
 		var at []time.Duration
 		start := time.Now()
 		var delivered []string
@@ -41,7 +41,7 @@ func TestPoll(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("it ended with %v", err)
 		}
-		if want := []string{"version 0", "bad", "bad", "bad", "bad", "version 6"}; !slices.Equal(delivered, want) {
+		if want := []string{"version 0", "bad", "bad", "bad", "bad", ErrUnchanged.Error(), "version 7"}; !slices.Equal(delivered, want) {
 			t.Errorf("delivered %q, want %q", delivered, want)
 		}
 		for i, want := range []float64{1, 1, 2, 4, 4, 4, 1, 1} {
