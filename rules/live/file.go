@@ -79,7 +79,6 @@ func (f *File) Watch(ctx context.Context, deliver func(source.Document, error)) 
 	r := &fileReader{file: f, deliver: deliver}
 	r.seen, _ = os.Stat(f.path)
 	again := r.read() // at once, whether or not it has settled: there are no other rules yet
-	w.follow()
 	settle := time.NewTimer(f.cfg.Settle)
 	if !again {
 		settle.Stop()
@@ -105,10 +104,10 @@ func (f *File) Watch(ctx context.Context, deliver func(source.Document, error)) 
 				settle.Reset(f.cfg.Settle)
 			}
 		case <-settle.C:
+			w.follow() // before it is read: else a change between the two would be in nobody's sight
 			if r.look() || r.read() {
 				settle.Reset(f.cfg.Settle)
 			}
-			w.follow()
 		}
 	}
 }
