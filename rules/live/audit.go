@@ -20,9 +20,9 @@ type Change struct {
 	Origin  string    `json:"origin,omitempty"` // where the document is from
 	By      string    `json:"by,omitempty"`     // who made the change, where that is known
 	Rule    string    `json:"rule"`
-	// Old and New are the rule as a file has it, shortened beyond 4 KiB; empty where it was added, or removed.
-	Old string `json:"old,omitempty"`
-	New string `json:"new,omitempty"`
+	// Before and After are the rule as a file has it, shortened beyond 4 KiB; empty where it was added, or removed.
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
 }
 
 // defaultAudit is how many changes an audit keeps where its maker does not say.
@@ -49,7 +49,7 @@ func NewAudit(keep int) *Audit {
 
 // Record adds a change.
 func (a *Audit) Record(c Change) {
-	c.Old, c.New = shortened(c.Old), shortened(c.New)
+	c.Before, c.After = shortened(c.Before), shortened(c.After)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.last) < a.keep {
@@ -80,11 +80,11 @@ func (l *Live) audit(doc source.Document, changes []rules.Change, now time.Time)
 	for i, c := range changes {
 		change := Change{
 			At: now, Version: doc.Version, Source: l.source.Name(), Origin: doc.Origin, By: doc.By,
-			Rule: c.Rule, Old: c.Old, New: c.New,
+			Rule: c.Rule, Before: c.Before, After: c.After,
 		}
 		l.cfg.Audit.Record(change)
 		if i < maxLines {
-			l.cfg.Logger.Info("a rule has changed", slog.String("rule", c.Rule), slog.String("old", shortened(c.Old)), slog.String("new", shortened(c.New)),
+			l.cfg.Logger.Info("a rule has changed", slog.String("rule", c.Rule), slog.String("before", shortened(c.Before)), slog.String("after", shortened(c.After)),
 				slog.String("source", change.Source), slog.String("origin", doc.Origin), slog.String("by", doc.By), slog.Int64("version", doc.Version))
 		}
 	}
