@@ -2,6 +2,7 @@ package live_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,6 +56,8 @@ func Example() {
 	}
 	fmt.Println(d.Allowed, d.Rule, d.Remaining)
 	cancel()
-	<-done
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		panic(err)
+	}
 	// Output: true api 19
 }

@@ -94,8 +94,8 @@ func (f *File) Watch(ctx context.Context, deliver func(source.Document, error)) 
 			if w.concerns(e) && r.look() {
 				settle.Reset(f.cfg.Settle)
 			}
-		case <-w.errors: // such as that more has happened than it could tell of
-			if r.look() {
+		case err := <-w.errors: // such as that more has happened than it could tell of
+			if err != nil && r.look() {
 				settle.Reset(f.cfg.Settle)
 			}
 		case <-poll.C:

@@ -42,7 +42,8 @@ const (
 type Engine interface {
 	// Set returns the rules that takes are decided by.
 	Set() *rules.Set
-	// Swap puts other rules in their place, and returns what changed.
+	// Swap puts other rules in their place, and returns what changed. The limits that are others than before count as a
+	// later change than those, whatever the time.
 	Swap(set *rules.Set, at time.Time) []rules.Change
 }
 
@@ -55,7 +56,6 @@ type Live struct {
 	cfg    Config
 
 	change  sync.Mutex // is held while a document is read, one at a time
-	at      int64      // the version that the engine has the rules under
 	refused []byte     // the bad text that was told of last
 
 	mu      sync.Mutex      // is held for a moment; what it guards is written under both
@@ -237,9 +237,8 @@ func (l *Live) deliver(doc source.Document, err error) {
 
 // apply puts the rules of a document in place, if they are good and others than before. Its callers hold l.change.
 func (l *Live) apply(doc source.Document) {
-	loaded := l.status.Loaded
 	switch {
-	case loaded && bytes.Equal(doc.Text, l.applied.Text):
+	case l.status.Loaded && bytes.Equal(doc.Text, l.applied.Text):
 		l.refused = nil
 		l.mu.Lock()
 		l.applied.Version = max(l.applied.Version, doc.Version) // a file that was touched
@@ -257,16 +256,12 @@ func (l *Live) apply(doc source.Document) {
 		return
 	}
 	l.refused = nil
-	// Buckets keep the limits of the newest version: a document that is older than the one before it, which a server that
-	// lost its last changes has, counts as a change of its own.
-	l.at = doc.Version
-	if loaded {
-		l.at = source.NextVersion(doc.Version, l.at)
-	}
 	var at time.Time
-	if l.at != 0 {
-		at = time.UnixMicro(l.at)
+	if doc.Version != 0 {
+		at = doc.Time()
 	}
+	// A document may be older than the one before it, where a server has lost its last changes: the engine sees to it that
+	// it counts as a later change all the same.
 	changes := l.engine.Swap(set, at)
 	now := l.cfg.Now()
 	l.mu.Lock()

@@ -202,8 +202,8 @@ func TestLiveOlder(t *testing.T) {
 	src.send(text(50), now-1000) // so that the one before is in place
 	m, err := e.Match(tidegate.AttributeMap{}, 1, nil)
 	do(t, err)
-	if v := m[0].Charge.Version; v != now+1 {
-		t.Errorf("the version is %d, want %d", v, now+1)
+	if v := m[0].Charge.Version; v <= now {
+		t.Errorf("the version is %d, that before was %d", v, now)
 	}
 	if st := l.Status(); st.Version != now-1000 {
 		t.Errorf("%+v", st)
