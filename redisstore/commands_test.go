@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/internal/redistest"
+	"github.com/tidegate-go/tidegate/rules/source"
 )
 
 // commandsUsed are the commands that a server may be sent, scripts included, each with the version of Redis that brought
@@ -45,6 +46,7 @@ var commandsUsed = map[string]string{
 	"hset":             "2.0",
 	"hsetnx":           "2.0",
 	"lindex":           "1.0",
+	"lrange":           "1.0",
 	"llen":             "1.0",
 	"lset":             "1.0",
 	"ltrim":            "1.0",
@@ -77,6 +79,16 @@ func driveAll(t *testing.T, s *Store) {
 		check(err)
 	}
 	_, err := s.Beat(ctx, tidegate.Beat{ID: "drive", Marker: "marker", Leave: true})
+	check(err)
+	for version := int64(source.AnyVersion); version < 1; {
+		version, err = s.Rules().Push(ctx, []byte("version: 1"), "drive", version)
+		check(err)
+	}
+	_, err = s.Rules().Push(ctx, []byte("version: 1 # other"), "drive", source.AnyVersion)
+	check(err)
+	_, err = s.Rules().Pull(ctx)
+	check(err)
+	_, err = s.Rules().History(ctx)
 	check(err)
 	for i, k := range kinds {
 		take := func(cost int64) tidegate.Charge {

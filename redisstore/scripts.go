@@ -53,11 +53,11 @@ func assemble(injected bool, files ...string) *script {
 // scriptSet is a script twice: for buckets alone, and for every kind of limit.
 type scriptSet struct{ buckets, all *script }
 
-// scripts are all that are sent: run and several for the commonest takes, beat for the table of the replicas, the others
-// for everything.
+// scripts are all that are sent: run and several for the commonest takes, beat for the table of the replicas, rules for
+// those that they share, the others for everything.
 type scripts struct {
-	run, several, beat   *script
-	take, settle, permit scriptSet
+	run, several, beat, rules *script
+	take, settle, permit      scriptSet
 }
 
 func newScripts(injected bool) *scripts {
@@ -71,6 +71,7 @@ func newScripts(injected bool) *scripts {
 		run:     assemble(injected, "clock", "run"),
 		several: assemble(injected, "clock", "head", "several"),
 		beat:    assemble(injected, "clock", "beat"),
+		rules:   assemble(injected, "clock", "rules"),
 		take:    set("take"),
 		settle:  set("settle"),
 		permit:  set("permit"),

@@ -12,7 +12,7 @@ import (
 // namedScripts returns every script that is sent to a server.
 func namedScripts(injected bool) map[string]*script {
 	s := newScripts(injected)
-	named := map[string]*script{"run": s.run, "beat": s.beat}
+	named := map[string]*script{"run": s.run, "beat": s.beat, "rules": s.rules}
 	for name, set := range map[string]scriptSet{"take": s.take, "settle": s.settle, "permit": s.permit} {
 		named[name+" for buckets"], named[name] = set.buckets, set.all
 	}
@@ -91,7 +91,7 @@ func TestScriptContracts(t *testing.T) {
 		if head == "" {
 			t.Errorf("%s does not begin with a comment", file)
 		}
-		if file != "run.lua" && file != "several.lua" && file != "take.lua" && file != "settle.lua" && file != "permit.lua" && file != "beat.lua" {
+		if file != "run.lua" && file != "several.lua" && file != "take.lua" && file != "settle.lua" && file != "permit.lua" && file != "beat.lua" && file != "rules.lua" {
 			continue
 		}
 		if verb := strings.TrimSuffix(file, ".lua"); !strings.HasPrefix(head, "-- "+verb+": ") {

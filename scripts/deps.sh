@@ -12,6 +12,7 @@ fi
 # One line each: the program, then its package for apt-get, dnf, apk and brew (- where there is none).
 programs="
 $redis
+etcd etcd-server etcd - etcd
 "
 
 say() { echo "deps: $*" >&2; }

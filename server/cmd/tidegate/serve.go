@@ -22,6 +22,7 @@ const tokenVariable = "TIDEGATE_TOKEN"
 type serveFlags struct {
 	listen    string
 	store     string
+	rules     string
 	tokenFile string
 	delay     time.Duration
 	drain     time.Duration
@@ -35,10 +36,12 @@ func newServe() *cobra.Command {
 		Long: `Serve answers takes over HTTP until it gets SIGINT or SIGTERM. It then lets running requests finish and exits with 0;
 a second signal ends it at once.
 
-One rule is built in: example, 10/s burst 20, a bucket for each key.
+Rules come from --rules, and are changed while it runs: a file that is saved, or rules that are pushed; what is bad is logged,
+and the rules before stay. SIGHUP makes it look again. One rule is built in: example, 10/s burst 20, a bucket for each key.
 Resets and refunds need a token, from --token-file or the variable ` + tokenVariable + `.`,
 		Example: `  tidegate serve
   tidegate serve --listen :8080 --store redis://localhost:6379 --token-file token
+  tidegate serve --rules rules.yaml
   curl -d '{"rule":"example","key":"user:1"}' localhost:8080/v1/take`,
 		Args: flagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -46,6 +49,7 @@ Resets and refunds need a token, from --token-file or the variable ` + tokenVari
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on; port 0 chooses a free one")
 	flags.StringVar(&f.store, "store", "", storeUsage)
+	flags.StringVar(&f.rules, "rules", "", rulesUsage)
 	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token for resets and refunds (default $"+tokenVariable+", else none)")
 	flags.DurationVar(&f.delay, "shutdown-delay", 0, "how long to go on serving after a signal while /readyz says 503")
 	flags.DurationVar(&f.drain, "drain-time", 10*time.Second, "how long to let running requests finish")
@@ -81,6 +85,11 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	stopRules, err := followRules(ctx, cmd, s, f.rules, f.store)
+	if err != nil {
+		return err
+	}
+	defer stopRules()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
 		return f.notListening(err)
@@ -90,8 +99,11 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if name == "" {
 		name = memoryStore
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "listening on %s with store %s; try: curl -d '{\"rule\":\"example\",\"key\":\"user:1\"}' %s/v1/take\n",
-		at, shownStore(name), at)
+	try := `{"rule":"example","key":"user:1"}`
+	if f.rules != "" {
+		try = `{"attributes":{"path":"/","user":"1"}}`
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "listening on %s with store %s; try: curl -d '%s' %s/v1/take\n", at, shownStore(name), try, at)
 	if err := s.Serve(ctx, listener); err != nil {
 		return &exitError{exitDenied, err}
 	}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/tidegate-go/tidegate/etcdrules"
+	"github.com/tidegate-go/tidegate/redisstore"
+	"github.com/tidegate-go/tidegate/rules"
+	"github.com/tidegate-go/tidegate/rules/live"
+	"github.com/tidegate-go/tidegate/rules/source"
+	"github.com/tidegate-go/tidegate/server"
+)
+
+const (
+	rulesUsage = "rules: a file, store for those that are shared through the store, or etcd://HOST:PORT/KEY (default: the built-in example)"
+	// rulesInStore is the name of the rules that are shared through the store.
+	rulesInStore = "store"
+)
+
+// followRules keeps the server's rules as they are at their source, from when there are some until it is stopped.
+// A file must be good at the start. Rules that others push may come later: it waits for them until ctx ends.
+func followRules(ctx context.Context, cmd *cobra.Command, s *server.Server, name, store string) (stop func(), err error) {
+	src, closeSource, err := openRulesSource(s, name, store)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.LiveRules(src)
+	if err != nil {
+		return nil, errors.Join(err, closeSource())
+	}
+	running, end := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	stop = func() {
+		end()
+		wg.Wait()
+		_ = closeSource() // nothing is lost with it
+	}
+	wg.Go(func() { _ = l.Run(running) }) // its error is in the log, and the rules stay
+	if name != "" {
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+		wg.Go(func() {
+			defer signal.Stop(hangup)
+			for {
+				select {
+				case <-hangup:
+					l.Reread()
+				case <-running.Done():
+					return
+				}
+			}
+		})
+	}
+	if err := firstRules(ctx, cmd, l, src, name); err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
+}
+
+// firstRules waits until the rules are there.
+func firstRules(ctx context.Context, cmd *cobra.Command, l *live.Live, src source.Source, name string) error {
+	_, shared := src.(source.Editor)
+	told := false
+	for {
+		err := l.First(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return &exitError{code: exitAllowed} // told to end before it began
+		case isBad(err):
+			return badRules(cmd, err)
+		case !shared:
+			return fmt.Errorf("--rules: %w", withoutPath(err))
+		case errors.Is(err, source.ErrNone) && !told:
+			told = true
+			place := ""
+			if name != rulesInStore {
+				place = " --store " + shownStore(name)
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: there are no rules yet; it begins when some are there: tidegate rules push FILE%s\n", cmd.CommandPath(), place)
+		}
+	}
+}
+
+func isBad(err error) bool {
+	_, ok := errors.AsType[rules.Errors](err)
+	return ok
+}
+
+// withoutPath keeps an error of a file to what a person wants to know.
+func withoutPath(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("%s: %w", e.Path, e.Err)
+	}
+	return err
+}
+
+// openRulesSource opens the source of the name.
+func openRulesSource(s *server.Server, name, store string) (source.Source, func() error, error) {
+	nothing := func() error { return nil }
+	switch {
+	case name == "":
+		return live.NewMemory(s.Engine().Set().Marshal(), "the built-in example"), nothing, nil
+	case isEtcd(name):
+		r, err := etcdrules.Open(name, nil)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--rules: %w", err)
+		}
+		return r, r.Close, nil
+	case name == rulesInStore:
+		if at := storeName(store); !strings.Contains(at, "://") {
+			return nil, nil, errors.New("--rules store needs a store that is shared: name it, as in --store redis://localhost:6379; " +
+				"a file of that name is ./store")
+		}
+		// Connections of its own, few: what takes wait for is none of its business.
+		opened, err := openStoreWith(store, &redisstore.Config{PoolSize: 2})
+		if err != nil {
+			return nil, nil, err
+		}
+		shared, ok := opened.(*redisstore.Store)
+		if !ok {
+			return nil, nil, errors.Join(errors.New("--rules store: rules are not shared through this store"), opened.Close())
+		}
+		return shared.Rules(), shared.Close, nil
+	case strings.Contains(name, "://"):
+		return nil, nil, errors.New("--rules: there is no such source of rules: write a file, store, or etcd://HOST:PORT/KEY")
+	}
+	f, err := live.NewFile(name, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--rules: %w", err)
+	}
+	return f, nothing, nil
+}
