@@ -29,7 +29,43 @@ func undaunted(o *redis.Options) *redis.Client {
 	if dial == nil {
 		dial = redis.NewDialer(o)
 	}
-	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	o.Dialer = unfailing(dial)
+	return redis.NewClient(o)
+}
+
+// undauntedFailover does the same for a client that asks sentinels where to dial, and for its connections to these, which are
+// dialed as the servers' are.
+func undauntedFailover(o *redis.FailoverOptions) *redis.Client {
+	dial := o.Dialer
+	if dial == nil {
+		dial = redis.NewDialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLSConfig})
+	}
+	o.Dialer = unfailing(dial)
+	c := redis.NewFailoverClient(o)
+	c.AddHook(unfailingHook{})
+	return c
+}
+
+// unfailingHook tells by the connection that no sentinel said where to dial.
+type unfailingHook struct{}
+
+// DialHook makes no dial fail.
+func (unfailingHook) DialHook(next redis.DialHook) redis.DialHook {
+	return redis.DialHook(unfailing(dialer(next)))
+}
+
+// ProcessHook leaves commands alone.
+func (unfailingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook leaves pipelines alone.
+func (unfailingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+func unfailing(dial dialer) dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
 			end, _ := net.Pipe()
@@ -37,5 +73,4 @@ func undaunted(o *redis.Options) *redis.Client {
 		}
 		return c, nil
 	}
-	return redis.NewClient(o)
 }

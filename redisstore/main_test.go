@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,10 @@ func TestMain(m *testing.M) {
 
 type silent struct{}
 
-func (silent) Printf(context.Context, string, ...any) {}
+// clientLines counts what it would have logged.
+var clientLines atomic.Int64
+
+func (silent) Printf(context.Context, string, ...any) { clientLines.Add(1) }
 
 // kind is a limit of one way to count; all have a capacity of 10.
 type kind struct{ name, limit string }

@@ -2,12 +2,14 @@ package redisstore
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/internal/redistest"
+	"github.com/tidegate-go/tidegate/resilience"
 	"github.com/tidegate-go/tidegate/storetest"
 )
 
@@ -47,6 +49,34 @@ func TestConformance(t *testing.T) {
 			return n.(int64)
 		},
 		Rounds: 30,
+	})
+}
+
+// TestConformanceUnderTheWrapper: while the server is well, a store that outlives its failure is as good as the store.
+func TestConformanceUnderTheWrapper(t *testing.T) {
+	srv := redistest.Start(t)
+	storetest.Run(t, storetest.Harness{
+		New: func(t *testing.T, now func() time.Time) tidegate.Store {
+			t.Helper()
+			if _, err := srv.Do("FLUSHALL"); err != nil {
+				t.Fatal(err)
+			}
+			s, err := resilience.New(injected(t, srv.URL(), Config{Now: now}, now), &resilience.Config{Timeout: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+		Buckets: func(t *testing.T, _ tidegate.Store) (n int64) {
+			t.Helper()
+			for _, key := range storedKeys(t, srv, "*") {
+				if !strings.Contains(key, "%=") { // the table of the replicas
+					n++
+				}
+			}
+			return n
+		},
+		Rounds: 10,
 	})
 }
 

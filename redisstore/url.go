@@ -225,7 +225,7 @@ func sentinel(o *redis.FailoverOptions, cfg *Config) *redis.Client {
 	if cfg.PoolSize > 0 {
 		own.PoolSize = cfg.PoolSize
 	}
-	return redis.NewFailoverClient(&own)
+	return undauntedFailover(&own)
 }
 
 // timeouts bounds each step by the timeout; the call as a whole is bounded by its context.

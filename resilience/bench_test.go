@@ -21,7 +21,7 @@ func BenchmarkTake(b *testing.B) {
 			if away {
 				s.breaker.set(true)
 				s.mu.Lock()
-				s.holdoff = 1 << 60
+				s.flaps.holdoff = 1 << 60
 				s.mu.Unlock()
 			}
 			l := tidegate.Limit{Rate: 1_000_000, Per: 1e9, Burst: 1_000_000}

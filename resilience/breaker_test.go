@@ -119,6 +119,11 @@ func TestKinds(t *testing.T) {
 		"WRONGPASS invalid username-password pair or user is disabled.":     KindAuth,
 		"NOAUTH Authentication required.":                                   KindAuth,
 		"CLUSTERDOWN The cluster is down":                                   KindClusterDown,
+		"MOVED 3999 127.0.0.1:6381":                                         KindClusterDown,
+		"ASK 3999 127.0.0.1:6381":                                           KindClusterDown,
+		"NOREPLICAS Not enough good replicas to write.":                     KindReadOnly,
+		"ERR Protocol error: unauthenticated multibulk length":              KindAuth,
+		"ERR max number of clients reached":                                 KindConnection,
 		"WRONGTYPE Operation against a key holding the wrong kind of value": KindWrongType,
 		"what is this": KindOther,
 	} {

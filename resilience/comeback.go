@@ -3,101 +3,160 @@ package resilience
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/algo"
 )
 
 // payers is how many debts are paid at a time in the background.
 const payers = 8
 
-// settleUp makes the shared store know of the charges' keys what this replica knows, before it is asked of them: what was
-// admitted alone, and, if it lost its data, what it had.
-func (s *Store) settleUp(ctx context.Context, charges []tidegate.Charge) {
-	for i := range charges {
-		if c := &charges[i]; c.Limit != nil && counted(c) && c.Cost >= 0 {
-			s.settleKey(ctx, c)
-		}
-	}
+// payment makes the shared store know of one key what this replica knows: what was admitted alone, and, if the store lost
+// its data, what it had. It goes on beside whoever waits for it, who is bounded by a deadline or may leave.
+type payment struct {
+	key   tidegate.Charge // names it
+	m     *memory
+	debts []debt
+	inUse int64  // of the bucket, as this replica remembers it
+	lost  bool   // the store may not remember that
+	was   uint32 // the life of the store's data of which it is remembered
+
+	done chan struct{}
+	ok   bool  // whether the store knows now; to be read when it is done, as err is
+	err  error // why it could not be asked
 }
 
-// settleKey pays what the key owes. Who comes while another does waits for it.
-func (s *Store) settleKey(ctx context.Context, c *tidegate.Charge) {
-	name := bucket{c.Rule, c.Key}
+// settleUp settles the charges' keys before the shared store is asked of them, and reports whether they are before the
+// context ends, or why the store could not even be asked.
+func (s *Store) settleUp(ctx context.Context, charges []tidegate.Charge) (settled bool, err error) {
+	var all []*payment
+	for i := range charges {
+		if c := &charges[i]; c.Limit != nil && counted(c) && c.Cost >= 0 {
+			if p := s.settling(c); p != nil {
+				all = append(all, p)
+			}
+		}
+	}
+	for _, p := range all {
+		select {
+		case <-p.done:
+			if !p.ok {
+				return false, p.err
+			}
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	return true, nil
+}
+
+// settling returns the payment of a key that is under way, or begins the one that is due; nil if none is.
+func (s *Store) settling(c *tidegate.Charge) *payment {
 	sh := s.memories.shard(c.Rule, c.Key)
 	sh.mu.Lock()
-	m := sh.keys[name]
+	m := sh.keys[bucket{c.Rule, c.Key}]
 	if m == nil {
 		sh.mu.Unlock()
-		return
+		return nil
 	}
-	if paying := m.paying; paying != nil {
+	if p := m.paying; p != nil {
 		sh.mu.Unlock()
-		select {
-		case <-paying:
-		case <-ctx.Done():
-		}
-		return
+		return p
 	}
 	lives, now := s.lives.Load(), s.now()
 	lost := m.lives != lives && m.full > now
-	if !lost && (len(m.debts) == 0 || !s.owedNow.Load()) {
+	pays := len(m.debts) > 0 && s.owedNow.Load()
+	if !lost && !pays {
 		sh.mu.Unlock()
-		return
+		return nil
 	}
-	var debts []debt
-	if s.owedNow.Load() {
-		debts, m.debts = m.debts, nil
+	p := &payment{key: algo.Named(c), m: m, lost: lost, was: m.lives, inUse: m.limit.Capacity() - m.remaining(now), done: make(chan struct{})}
+	if pays {
+		p.debts, m.debts = m.debts, nil
 	}
-	inUse := m.limit.Capacity() - m.remaining(now)
-	if len(debts) > 0 {
-		s.memories.owing.Add(-1)
-	}
-	done := make(chan struct{})
-	m.paying, m.lives = done, lives
+	m.paying, m.lives = p, lives
 	sh.mu.Unlock()
-
-	// It is not the caller's to give up, and is bounded by the deadline of each call.
-	ctx = context.WithoutCancel(ctx)
-	if lost {
-		s.restore(ctx, c, inUse)
+	if !s.spawn(func() { s.settle(p) }) {
+		s.settled(p, false, p.debts)
 	}
-	var unpaid []debt
-	for i := range debts {
-		if left := s.payDebt(ctx, &debts[i]); left > 0 {
-			debts[i].left = left
-			unpaid = append(unpaid, debts[i])
+	return p
+}
+
+// settle makes a payment. Each of its calls is bounded by the deadline, and when the breaker opens it gives up.
+func (s *Store) settle(p *payment) {
+	ctx := context.Background()
+	unpaid := p.debts
+	restored := !p.lost || s.restore(ctx, p)
+	if restored && s.answers(ctx, p) {
+		unpaid = nil
+		for i := range p.debts {
+			if left := s.payDebt(ctx, &p.debts[i]); left > 0 {
+				p.debts[i].left = left
+				unpaid = append(unpaid, p.debts[i])
+			}
 		}
 	}
+	s.settled(p, restored, unpaid)
+}
 
+// answers reports whether the store can be charged. If it has just failed it is asked first, since a charge whose answer does
+// not come may have run and is not sent again.
+func (s *Store) answers(ctx context.Context, p *payment) bool {
+	begun, closed := s.breaker.begin()
+	if !closed || begun&maxFailures == 0 {
+		return closed
+	}
+	_, v, err := s.askPlainly(ctx, begun, p.key)
+	if v == failed {
+		p.err = err
+	}
+	return v != failed
+}
+
+// settled ends a payment, of which some debts may be left, and the loss of data may still have to be made good.
+func (s *Store) settled(p *payment, restored bool, unpaid []debt) {
+	sh := s.memories.shard(p.key.Rule, p.key.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	close(done)
-	if m.paying = nil; len(unpaid) > 0 && sh.keys[name] == m {
-		if len(m.debts) == 0 {
-			s.memories.owing.Add(1)
-		}
-		m.debts = append(m.debts, unpaid...)
+	p.ok = restored && len(unpaid) == 0
+	close(p.done)
+	m := p.m
+	m.paying = nil
+	if !restored {
+		m.lives = p.was
+	}
+	if sh.keys[bucket{p.key.Rule, p.key.Key}] != m {
+		s.memories.forgot.Add(int64(len(unpaid)))
+		return
+	}
+	if m.debts = append(unpaid, m.debts...); len(m.debts) == 0 && m.owing {
+		m.owing = false
+		s.memories.owing.Add(-1)
 	}
 }
 
-// restore charges what the store has not in use of a bucket of which this replica remembers that it was.
-func (s *Store) restore(ctx context.Context, c *tidegate.Charge, inUse int64) {
+// restore charges what the store has not in use of a bucket of which this replica remembers that it was, and reports
+// whether it knows now. To try again is to ask it again what it has.
+func (s *Store) restore(ctx context.Context, p *payment) bool {
 	begun, closed := s.breaker.begin()
 	if !closed {
-		return
+		return false
 	}
-	peek := tidegate.Charge{Rule: c.Rule, Key: c.Key, Limit: c.Limit, Version: c.Version}
-	ds, v, _ := s.askPlainly(ctx, begun, peek)
+	ds, v, err := s.askPlainly(ctx, begun, p.key) // a peek
 	if v != answered {
-		return
+		p.err = err
+		return v != failed
 	}
 	has := ds.Limit - ds.Remaining
-	if capacity := c.Limit.Capacity(); ds.Limit != capacity && ds.Limit > 0 {
+	if capacity := p.key.Limit.Capacity(); ds.Limit != capacity && ds.Limit > 0 {
 		has = int64(float64(has) / float64(ds.Limit) * float64(capacity))
 	}
-	if inUse > has {
-		s.charge(ctx, peek, inUse-has)
+	if p.inUse <= has {
+		return true
 	}
+	_, again := s.charge(ctx, p.key, p.inUse-has)
+	return again == 0
 }
 
 // payDebt charges the store with what is owed, and returns what is to be tried again.
@@ -169,19 +228,38 @@ func (s *Store) payInBackground() {
 	if s.memories.owing.Load() == 0 || s.paying.Swap(true) {
 		return
 	}
-	s.running.Go(func() {
+	pay := func() {
 		defer s.paying.Store(false)
-		s.payAll()
-	})
+		s.payAll(s.stop)
+	}
+	if !s.spawn(pay) {
+		s.paying.Store(false)
+	}
 }
 
-func (s *Store) payAll() {
+// payBeforeLeaving pays what would go with this replica, although others may not be back yet.
+func (s *Store) payBeforeLeaving() {
+	const most = time.Second
+	if _, closed := s.breaker.begin(); !closed || s.memories.owing.Load() == 0 {
+		return
+	}
+	s.owedNow.Store(true)
+	stop := make(chan struct{})
+	timer := time.AfterFunc(most, func() { close(stop) })
+	defer timer.Stop()
+	s.payAll(stop)
+}
+
+// payAll pays all debts that there are, or until it is told to stop, or the store goes away again.
+func (s *Store) payAll(stop <-chan struct{}) {
 	work := make(chan tidegate.Charge)
 	var all sync.WaitGroup
 	for range payers {
 		all.Go(func() {
 			for c := range work {
-				s.settleKey(context.Background(), &c)
+				if p := s.settling(&c); p != nil {
+					<-p.done
+				}
 			}
 		})
 	}
@@ -194,7 +272,7 @@ func (s *Store) payAll() {
 			}
 			select {
 			case work <- c:
-			case <-s.stop:
+			case <-stop:
 				return
 			}
 		}

@@ -36,12 +36,13 @@ type Config struct {
 	Hooks Hooks
 }
 
-// Hooks are called as things happen, if they are set. They must be quick and not call the Store; several may run at once.
+// Hooks are called as things happen, if they are set. They must be quick, and call nothing of the Store but Status; several
+// may run at once.
 type Hooks struct {
 	// State is called on each change of state.
 	State func(StateChange)
 	// Call is called after each call of the shared store, the heartbeat ("beat") included, with how long it took and what
-	// kind of failure it was.
+	// kind of failure it was. Takes that a lease or a cache answered are none.
 	Call func(op string, took time.Duration, kind ErrorKind)
 	// Fallback is called for each charge that was decided without the store.
 	Fallback func(rule string, allowed bool)

@@ -40,14 +40,19 @@ var words = []struct {
 	{"LOADING", KindLoading},
 	{"READONLY", KindReadOnly},
 	{"MASTERDOWN", KindReadOnly},
+	{"NOREPLICAS", KindReadOnly},
 	{"OOM", KindMemory},
 	{"MISCONF", KindMemory},
 	{"BUSY", KindBusy},
 	{"WRONGPASS", KindAuth},
 	{"NOAUTH", KindAuth},
 	{"NOPERM", KindAuth},
+	{"unauthenticated", KindAuth}, // what Redis calls arguments of whom it does not let in, if there are many
 	{"CLUSTERDOWN", KindClusterDown},
 	{"TRYAGAIN", KindClusterDown},
+	{"MOVED ", KindClusterDown}, // for longer than the client follows
+	{"ASK ", KindClusterDown},
+	{"max number of clients", KindConnection},
 }
 
 // kindOf tells the kinds of failures apart, for metrics and logs.

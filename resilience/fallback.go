@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/bits"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/tidegate-go/tidegate"
@@ -25,12 +24,12 @@ const denyRetry = time.Second
 
 var nothing = tidegate.Limit{Algorithm: tidegate.None}
 
-// localCharge names the local bucket of a charge, under a limit.
-func (s *Store) localCharge(c *tidegate.Charge, k kind, l *tidegate.Limit) tidegate.Charge {
+// localCharge names the local bucket of a charge in an outage, under a limit.
+func localCharge(c *tidegate.Charge, k kind, l *tidegate.Limit, outage uint32) tidegate.Charge {
 	name := make([]byte, 0, len(c.Rule)+12)
 	name = append(name, byte(k))
 	if k != kindPermits {
-		name = strconv.AppendUint(name, uint64(s.outage.Load()), 10)
+		name = strconv.AppendUint(name, uint64(outage), 10)
 	}
 	name = append(append(name, '/'), c.Rule...)
 	return tidegate.Charge{Rule: string(name), Key: c.Key, Limit: l, Version: c.Version}
@@ -38,6 +37,7 @@ func (s *Store) localCharge(c *tidegate.Charge, k kind, l *tidegate.Limit) tideg
 
 // alone is a take that is decided without the shared store.
 type alone struct {
+	outage  uint32 // one number throughout, whatever begins meanwhile
 	local   []tidegate.Charge
 	places  []place
 	refuses bool // a policy refuses it
@@ -54,7 +54,7 @@ type place struct {
 // fallback decides a take without the shared store.
 func (s *Store) fallback(ctx context.Context, charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, error) {
 	s.warnOnce()
-	a := alone{local: make([]tidegate.Charge, 0, len(charges)+1), places: make([]place, len(charges))}
+	a := alone{outage: s.outage.Load(), local: make([]tidegate.Charge, 0, len(charges)+1), places: make([]place, len(charges))}
 	for i := range charges {
 		if err := s.add(ctx, &a, &charges[i], i); err != nil {
 			return dst, err
@@ -113,9 +113,9 @@ func (s *Store) add(ctx context.Context, a *alone, c *tidegate.Charge, i int) er
 	if c.Limit.Algorithm == tidegate.Concurrency {
 		k = kindPermits
 	}
-	named := s.localCharge(c, k, l)
+	named := localCharge(c, k, l, a.outage)
 	if counted(c) {
-		s.begin(ctx, c, named)
+		s.begin(ctx, c, named, a.outage)
 	}
 	local := *c
 	local.Rule, local.Limit, local.Shadow = named.Rule, l, c.Shadow || !decides
@@ -146,8 +146,7 @@ func policyDecision(c *tidegate.Charge) tidegate.Decision {
 
 // begin makes the fallback bucket of a key hold what remained when the store last told, times the share, if it has not
 // been begun in this outage. What the store had in use then, it has itself.
-func (s *Store) begin(ctx context.Context, c *tidegate.Charge, local tidegate.Charge) {
-	outage := s.outage.Load()
+func (s *Store) begin(ctx context.Context, c *tidegate.Charge, local tidegate.Charge, outage uint32) {
 	sh := s.memories.shard(c.Rule, c.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -156,17 +155,33 @@ func (s *Store) begin(ctx context.Context, c *tidegate.Charge, local tidegate.Ch
 		return
 	}
 	m.begun = outage
-	hi, lo := bits.Mul64(uint64(m.remaining(s.now())), uint64(local.Limit.Capacity()))
+	remained := max(0, m.remaining(s.now())-s.unpaid(ctx, m, local.Rule))
+	hi, lo := bits.Mul64(uint64(remained), uint64(local.Limit.Capacity()))
 	start, _ := bits.Div64(hi, lo, uint64(max(1, m.limit.Capacity())))
 	ask := []tidegate.Charge{local}
 	ds, err := s.local.Take(ctx, ask, nil)
 	if err != nil || ds[0].Remaining <= int64(start) {
 		return
 	}
-	ask = append(ask, s.localCharge(c, kindCharged, local.Limit))
+	ask = append(ask, localCharge(c, kindCharged, local.Limit, outage))
 	ask[0].Cost = ds[0].Remaining - int64(start)
 	ask[1].Cost = ask[0].Cost
 	_, _ = s.local.Take(ctx, ask, nil) // what fails to be charged only starts fuller
+}
+
+// unpaid returns what a key still owes for outages before that of a local bucket, and the store therefore did not tell of.
+func (s *Store) unpaid(ctx context.Context, m *memory, local string) (owed int64) {
+	for i := range m.debts {
+		d := &m.debts[i]
+		if d.local.Rule == local {
+			continue
+		}
+		owed += d.left
+		if ds, err := s.local.Take(ctx, []tidegate.Charge{d.charged, d.local}, nil); err == nil { // a peek
+			owed += max(0, ds[0].Remaining-ds[1].Remaining)
+		}
+	}
+	return owed
 }
 
 // account remembers what a take that was decided alone charged.
@@ -184,7 +199,7 @@ func (s *Store) account(a *alone, charges []tidegate.Charge, decisions, local []
 		s.admitted(c)
 		delay = max(delay, d.Delay)
 		if at := a.places[i].at; at >= 0 && local[at].Allowed && counted(c) {
-			s.owe(c, &a.local[at])
+			s.owe(c, &a.local[at], a.outage)
 		}
 		if c.Limit.Algorithm == tidegate.Concurrency {
 			s.permits.add(c, s.now(), true)
@@ -192,12 +207,12 @@ func (s *Store) account(a *alone, charges []tidegate.Charge, decisions, local []
 		}
 	}
 	if passes && a.id != "" && delay+a.hold > 0 {
-		s.made.add(a.id, a.local, s.now()+int64(delay)+int64(a.hold))
+		s.made.add(a.id, a.reservation(charges, s.now()+int64(delay)+int64(a.hold)))
 	}
 }
 
 // owe notes that the store is owed what is in use of a local bucket and was not charged.
-func (s *Store) owe(c, local *tidegate.Charge) {
+func (s *Store) owe(c, local *tidegate.Charge, outage uint32) {
 	sh := s.memories.shard(c.Rule, c.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -208,133 +223,10 @@ func (s *Store) owe(c, local *tidegate.Charge) {
 			return
 		}
 	}
-	if len(m.debts) == 0 {
+	if !m.owing {
+		m.owing = true
 		s.memories.owing.Add(1)
 	}
-	d := debt{charge: algo.Named(c), local: algo.Named(local), charged: s.localCharge(c, kindCharged, local.Limit)}
+	d := debt{charge: algo.Named(c), local: algo.Named(local), charged: localCharge(c, kindCharged, local.Limit, outage)}
 	m.debts = append(m.debts, d)
-}
-
-// takeStaged lets the shared store decide what this replica's share of the limits lets pass, for others may still think
-// that the store is away, and keep to theirs.
-func (s *Store) takeStaged(ctx context.Context, begun uint64, charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, error) {
-	var local []tidegate.Charge
-	var of []int
-	for i := range charges {
-		c := &charges[i]
-		if c.Cost <= 0 || c.Limit == nil || c.OnFailure.Action != tidegate.FailLocal || !counted(c) || algo.CheckCharge(c) != nil {
-			continue
-		}
-		l, err := s.limits.of(c.Limit, s.share(c.Rule, c.OnFailure))
-		if err != nil {
-			return dst, err
-		}
-		named := s.localCharge(c, kindBucket, l)
-		s.begin(ctx, c, named)
-		named.Cost, named.MaxWait, named.Shadow = c.Cost, c.MaxWait, c.Shadow
-		local, of = append(local, named), append(of, i)
-	}
-	if len(local) == 0 {
-		return s.takeShared(ctx, begun, charges, dst)
-	}
-	ds, err := s.local.Take(ctx, local, nil)
-	if err != nil {
-		return dst, err
-	}
-	if !allowed(local, ds) {
-		return s.beyondShare(charges, of, ds, dst), nil
-	}
-	n := len(dst)
-	dst, err = s.takeShared(ctx, begun, charges, dst)
-	if err != nil || !allowed(charges, dst[n:]) || dst[n].Source == tidegate.SourceFallback {
-		back := local[:0]
-		for i := range local {
-			if ds[i].Allowed {
-				c := local[i]
-				c.Cost, c.MaxWait = -c.Cost, 0
-				back = append(back, c)
-			}
-		}
-		_, _ = s.local.Take(context.WithoutCancel(ctx), back, nil) // what is not given back errs toward the limit
-		return dst, err
-	}
-	for i := range local {
-		local[i].Rule = s.localCharge(&charges[of[i]], kindCharged, local[i].Limit).Rule
-		local[i].Shadow = true
-	}
-	_, _ = s.local.Take(context.WithoutCancel(ctx), local, nil)
-	return dst, nil
-}
-
-// beyondShare is the refusal of a take that a share does not let pass, so that the store was not asked.
-func (s *Store) beyondShare(charges []tidegate.Charge, of []int, ds, dst []tidegate.Decision) []tidegate.Decision {
-	n := len(dst)
-	for i := range charges {
-		d := tidegate.Decision{Allowed: true, Source: tidegate.SourceFallback, Rule: charges[i].Rule}
-		d.Limit = charges[i].Limit.Capacity()
-		d.Remaining = d.Limit
-		dst = append(dst, d)
-	}
-	for j, i := range of {
-		d := ds[j]
-		d.Rule, d.Source = charges[i].Rule, tidegate.SourceFallback
-		dst[n+i] = d
-	}
-	return dst
-}
-
-// reservations remembers which local buckets a reservation that was made alone charged.
-type reservations struct {
-	mu   sync.Mutex
-	byID map[string]reservation
-}
-
-type reservation struct {
-	charges []tidegate.Charge
-	until   int64 // ns
-}
-
-// maxReservations bounds them; one that is forgotten stays charged.
-const maxReservations = 1 << 16
-
-func (r *reservations) add(id string, charges []tidegate.Charge, until int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.byID == nil {
-		r.byID = map[string]reservation{}
-	}
-	if len(r.byID) >= maxReservations {
-		for other := range r.byID {
-			delete(r.byID, other)
-			break
-		}
-	}
-	named := make([]tidegate.Charge, len(charges))
-	for i := range charges {
-		named[i] = algo.Named(&charges[i])
-	}
-	r.byID[id] = reservation{named, until}
-}
-
-func (r *reservations) find(id string, now int64) ([]tidegate.Charge, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	res, ok := r.byID[id]
-	return res.charges, ok && now < res.until
-}
-
-func (r *reservations) drop(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.byID, id)
-}
-
-func (r *reservations) sweep(now int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id, res := range r.byID {
-		if now >= res.until {
-			delete(r.byID, id)
-		}
-	}
 }

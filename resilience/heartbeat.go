@@ -31,6 +31,9 @@ type heart struct {
 	marker   string        // that this replica would leave, of no use twice
 	seen     string        // that the store has
 	failures int
+	losses   int   // that were noticed since the log told of one
+	warned   int64 // ns: when it did
+	swept    int64 // ns: when the maps were
 	stage    stage
 }
 
@@ -84,8 +87,11 @@ func (s *Store) beatOnce() time.Duration {
 	h := &s.beats
 	now := s.now()
 	s.memories.sweep(now)
-	s.made.sweep(now)
-	s.permits.sweep(now)
+	if now-h.swept >= int64(beatEvery)/2 { // not with every probe
+		h.swept = now
+		s.made.sweep(now)
+		s.permits.sweep(now)
+	}
 	perSecond, counts := s.demand.told(now)
 	var t tidegate.Table
 	begun, _ := s.breaker.begin()
@@ -123,13 +129,24 @@ func (s *Store) beatOnce() time.Duration {
 			return stageBeat() // who has reported since is known then
 		}
 	} else if lost {
-		s.cfg.Logger.Warn("tidegate: the store lost its data; keys start from what is remembered of them")
+		s.sayLost(now)
 	}
 	if s.staged.Load() && !s.stageOver(&t) {
 		return stageBeat()
 	}
 	s.payInBackground()
+	s.settleDown()
 	return s.learn(&t)
+}
+
+// sayLost warns of data that were lost without an outage, at most once a minute: a server that evicts loses the marker too.
+func (s *Store) sayLost(now int64) {
+	h := &s.beats
+	if h.losses++; h.warned > 0 && now-h.warned < int64(time.Minute) {
+		return
+	}
+	s.cfg.Logger.Warn("tidegate: the store lost its data; keys start from what is remembered of them", "times", h.losses)
+	h.warned, h.losses = max(now, 1), 0
 }
 
 // stageOver moves a staged return on, and reports whether it is over: all who were there charge the store again, and have
@@ -147,7 +164,9 @@ func (s *Store) stageOver(t *tidegate.Table) bool {
 	if now.Sub(st.gathered) < payTime {
 		return false
 	}
-	s.change(Shared, nil)
+	if !s.finish() {
+		return false // it has gone away again
+	}
 	*st = stage{}
 	return true
 }
@@ -177,94 +196,17 @@ func (s *Store) learn(t *tidegate.Table) time.Duration {
 	return beatEvery - into + s.beats.phase + mathrand.N(time.Second/20) - time.Second/40
 }
 
-// opened notes that the breaker has opened.
-func (s *Store) opened(err error) {
-	s.mu.Lock()
-	now := time.Now()
-	switch since := now.Sub(s.closing); {
-	case s.closing.IsZero() || since > 10*flapTime:
-		s.holdoff = 0
-	case since < flapTime:
-		s.holdoff = min(max(2*s.holdoff, minHoldoff), maxHoldoff)
-	}
-	if s.state == Shared {
-		s.lostIt = false
-	}
-	s.mu.Unlock()
-	s.change(Fallback, err)
-	select {
-	case s.poke <- struct{}{}:
-	default:
-	}
-}
-
 // mayClose reports whether the breaker has been open for long enough.
 func (s *Store) mayClose() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Since(s.since) >= s.holdoff
+	return time.Since(s.since) >= s.flaps.holdoff
 }
 
 func (s *Store) noteLost(lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lostIt = s.lostIt || lost
-}
-
-// back closes the breaker, and lets the shared store decide again, in a stage of its own if others may not know yet.
-func (s *Store) back(t *tidegate.Table, lost bool) {
-	s.noteLost(lost)
-	s.mu.Lock()
-	s.closing = time.Now()
-	// Who was back a probe before has reported too; none of the beats before the outage is that late.
-	early := min(probeEvery+probeJitter, time.Since(s.since)/2)
-	s.mu.Unlock()
-	known := s.known.Load()
-	if s.registry == nil {
-		known = int64(s.cfg.Replicas)
-	}
-	if known > 1 {
-		s.owedNow.Store(false)
-		s.beats.stage = stage{since: t.Now - early.Microseconds(), known: known, until: time.Now().Add(stageTime)}
-		s.change(Returning, nil)
-	} else {
-		s.owedNow.Store(true)
-		s.change(Shared, nil)
-	}
-	s.breaker.set(false)
-	s.permits.back(s)
-}
-
-// change changes the state, and says so.
-func (s *Store) change(to State, err error) {
-	s.mu.Lock()
-	now := time.Now()
-	c := StateChange{From: s.state, To: to, Lasted: now.Sub(s.since), Err: err, Lost: s.lostIt}
-	if c.From == to {
-		s.mu.Unlock()
-		return
-	}
-	s.state, s.since = to, now
-	if err != nil {
-		s.cause = err
-	}
-	s.staged.Store(to == Returning)
-	if to == Shared {
-		s.outage.Add(1) // so that what fails before the breaker opens is of the same outage as what fails after
-	}
-	s.mu.Unlock()
-	log := s.cfg.Logger.With("from", c.From.String(), "lasted", c.Lasted.Round(time.Millisecond))
-	switch to {
-	case Fallback:
-		log.Warn("tidegate: the store is away; rules' policies decide", "kind", string(kindOf(err)), "error", err, "replicas", s.known.Load())
-	case Returning:
-		log.Info("tidegate: the store is back; keeping to the share too until the others have noticed", "lost", c.Lost)
-	case Shared:
-		log.Info("tidegate: the store decides again", "lost", c.Lost, "debts", s.memories.owing.Load())
-	}
-	if s.cfg.Hooks.State != nil {
-		s.cfg.Hooks.State(c)
-	}
 }
 
 // warnOnce warns of a share that nobody chose.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -314,10 +315,12 @@ func (r *replica) admits(c tidegate.Charge, times int) (n int64) {
 // drop opens the breaker by a fault and takes of a key of its own.
 func (r *replica) drop(f fault) {
 	r.t.Helper()
+	synctest.Wait() // for a heartbeat that is under way
 	r.way.set(f)
 	for range defaultFailures {
 		r.take(charge(r.t, "drop", "drop", "1/h", 1))
 	}
+	synctest.Wait() // what pays the first's debt may fail at the very moment at which who waits for it gives up
 	if got := r.Status().State; got != Fallback {
 		r.t.Fatalf("after %d failures the state is %v", defaultFailures, got)
 	}

@@ -23,7 +23,8 @@ type memory struct {
 
 	begun  uint32 // the outage for which the fallback bucket was begun
 	debts  []debt
-	paying chan struct{} // closed when the debts of before are paid
+	owing  bool     // whether it counts among the keys with debts, be they just being paid
+	paying *payment // that is under way
 }
 
 // debt is what a key owes for an outage.
@@ -123,10 +124,15 @@ func (ms *memories) evict(sh *memoryShard, now int64) {
 
 // forget drops a key. The shard is locked.
 func (ms *memories) forget(sh *memoryShard, name bucket) {
-	if m := sh.keys[name]; m != nil && len(m.debts) > 0 {
-		ms.owing.Add(-1)
-		ms.forgot.Add(int64(len(m.debts)))
+	m := sh.keys[name]
+	if m == nil {
+		return
 	}
+	if m.owing {
+		m.owing = false
+		ms.owing.Add(-1)
+	}
+	ms.forgot.Add(int64(len(m.debts)))
 	delete(sh.keys, name)
 }
 
@@ -153,8 +159,8 @@ func counted(c *tidegate.Charge) bool {
 	return true
 }
 
-// note remembers what the store said of the charges' keys, and counts what it admitted.
-func (s *Store) note(charges []tidegate.Charge, decisions []tidegate.Decision) {
+// note remembers what the store said of the charges' keys when it was asked at a time, and counts what it admitted.
+func (s *Store) note(charges []tidegate.Charge, decisions []tidegate.Decision, asked int64) {
 	admitted := allowed(charges, decisions)
 	now, staged := s.now(), s.staged.Load()
 	for i := range charges {
@@ -177,7 +183,11 @@ func (s *Store) note(charges []tidegate.Charge, decisions []tidegate.Decision) {
 		sh.mu.Lock()
 		if m := sh.keys[bucket{c.Rule, c.Key}]; m != nil || full > now {
 			m = s.memories.of(sh, c, now)
-			m.limit, m.told, m.at, m.full, m.lives = c.Limit, told, now, full, s.lives.Load()
+			lives := s.lives.Load()
+			// Of calls that overlapped, that was decided later of which less remains.
+			if asked >= m.at || lives != m.lives || c.Limit != m.limit || told < m.remaining(now) {
+				m.limit, m.told, m.at, m.full, m.lives = c.Limit, told, now, full, lives
+			}
 			if !staged {
 				m.begun = 0 // what failed before was not an outage, or is over
 			}

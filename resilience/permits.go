@@ -54,7 +54,7 @@ func (p *permits) mirror(s *Store, charges []tidegate.Charge, decisions []tidega
 			continue
 		}
 		p.add(c, s.now(), false)
-		local := s.localCharge(c, kindPermits, c.Limit)
+		local := localCharge(c, kindPermits, c.Limit, 0)
 		local.Cost, local.ID = c.Cost, c.ID
 		_, _ = s.local.Take(context.Background(), []tidegate.Charge{local}, nil)
 	}
@@ -71,7 +71,7 @@ func (s *Store) localPermits(charges []tidegate.Charge) (local []tidegate.Charge
 		if err != nil {
 			return nil, err
 		}
-		local = append(local, s.localCharge(c, kindPermits, l))
+		local = append(local, localCharge(c, kindPermits, l, 0))
 	}
 	return local, nil
 }
@@ -101,32 +101,34 @@ func (s *Store) hold(ctx context.Context, op, id string, charges []tidegate.Char
 	if err != nil {
 		return err
 	}
+	var cause error
 	if begun, closed := s.breaker.begin(); closed {
 		v, err := s.call(ctx, begun, op, func(ctx context.Context) error { return shared(ctx, id, charges) })
-		if v != failed && (err == nil || !s.permits.knows(charges, id)) {
+		if v != failed && (v != answered || err == nil || !s.permits.knows(charges, id, s.now(), true)) {
 			if err == nil && len(mine) > 0 {
 				_ = local(ctx, id, mine) // which may not know it: another process took it
 				s.permits.note(charges, id, false, note)
 			}
 			return err
 		}
+		cause = err
 	}
-	if len(mine) == 0 {
-		return s.away(op)
+	// What all policies let pass is held, but counted in no bucket here.
+	if !s.permits.knows(charges, id, s.now(), false) {
+		return s.away(op, cause) // the shared store may hold it for another process
 	}
-	if err := local(ctx, id, mine); err != nil {
-		return s.away(op) // the shared store may hold it for another process
-	}
+	_ = local(ctx, id, mine)
 	s.permits.note(charges, id, true, note)
 	return nil
 }
 
-// knows reports whether the store may not know of a permit that this process holds.
-func (p *permits) knows(charges []tidegate.Charge, id string) bool {
+// knows reports whether this process holds a permit, be it only one of which the store may not know.
+func (p *permits) knows(charges []tidegate.Charge, id string, now int64, alone bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range charges {
-		if h := p.held[permit{charges[i].Rule, charges[i].Key, id}]; h != nil && h.alone {
+		h := p.held[permit{charges[i].Rule, charges[i].Key, id}]
+		if h != nil && !h.released && now < h.until && (h.alone || !alone) {
 			return true
 		}
 	}
@@ -199,7 +201,10 @@ func (s *Store) register(h *hold) bool {
 		return false
 	}
 	if err != nil && !h.released {
-		ds, v, _ := s.ask(context.Background(), begun, []tidegate.Charge{h.charge}, nil)
+		ctx := context.Background()
+		bounded, cancel, own := s.bound(ctx)
+		ds, v, _ := s.ask(ctx, bounded, own, begun, []tidegate.Charge{h.charge}, nil)
+		cancel()
 		if v != answered {
 			return false
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,17 +132,16 @@ func TestChargedOnce(t *testing.T) {
 				r.drop(fails("down"))
 				c := charge(t, "api", "k", "100/1000h", 1)
 				r.admits(c, 30)
-				times := 0
+				var times atomic.Int64
 				r.way.set(func(ctx context.Context, op string, do func() error) error {
-					if op == "take" && times < 1 {
-						times++
+					if op == "take" && times.CompareAndSwap(0, 1) {
 						return f(ctx, op, do)
 					}
 					return do()
 				})
 				time.Sleep(5 * time.Second)
-				if n := sv.remains(t, c); n != 70 || times != 1 {
-					t.Errorf("%d remain after %d tries", n, times)
+				if n := sv.remains(t, c); n != 70 || times.Load() != 1 {
+					t.Errorf("%d remain after %d tries", n, times.Load())
 				}
 			})
 		})

@@ -22,6 +22,7 @@ type Store struct {
 	local    tidegate.Store
 	start    time.Time
 	breaker  breaker
+	leaving  atomic.Bool
 	closed   atomic.Bool
 
 	memories memories
@@ -36,14 +37,14 @@ type Store struct {
 	staged   atomic.Bool            // whether the state is Returning
 	owedNow  atomic.Bool            // whether debts are paid: not before all replicas are back
 
+	telling sync.Mutex // keeps changes of state in order for who is told of them; taken before mu
 	mu      sync.Mutex
 	state   State
 	since   time.Time // of the state
 	cause   error
 	lostIt  bool // in this outage the store lost its data
 	warned  bool
-	holdoff time.Duration // how long the breaker stays open at least, since it came back open so soon
-	closing time.Time     // when the breaker closed last
+	flaps   flapping
 
 	beats   heart
 	stop    chan struct{}
@@ -114,12 +115,10 @@ func (s *Store) Take(ctx context.Context, charges []tidegate.Charge, dst []tideg
 
 // takeShared lets the shared store decide, or the fallback if it fails.
 func (s *Store) takeShared(ctx context.Context, begun uint64, charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, error) {
-	if s.memories.owing.Load() > 0 || s.lives.Load() > 0 {
-		s.settleUp(ctx, charges)
-	}
-	ds, v, err := s.ask(ctx, begun, charges, dst)
+	ds, v, err := s.tryShared(ctx, begun, charges, dst)
 	switch v {
 	case answered:
+		s.permits.mirror(s, charges, ds[len(dst):])
 		return ds, nil
 	case failed:
 		return s.fallback(ctx, charges, dst)
@@ -128,28 +127,69 @@ func (s *Store) takeShared(ctx context.Context, begun uint64, charges []tidegate
 	return dst, err
 }
 
-// ask asks the shared store, and remembers what it says.
-func (s *Store) ask(ctx context.Context, begun uint64, charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, verdict, error) {
+// tryShared asks the shared store, once the keys are settled. All that the caller waits for is within one deadline.
+func (s *Store) tryShared(ctx context.Context, begun uint64, charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, verdict, error) {
 	bounded, cancel, own := s.bound(ctx)
+	defer cancel()
+	if s.memories.owing.Load() > 0 || s.lives.Load() > 0 {
+		if ok, err := s.settleUp(bounded, charges); !ok {
+			return dst, s.unsettled(ctx, begun, err), ctx.Err()
+		}
+	}
+	return s.ask(ctx, bounded, own, begun, charges, dst)
+}
+
+// unsettled is the verdict on a take whose keys could not be settled.
+func (s *Store) unsettled(caller context.Context, begun uint64, err error) verdict {
+	if caller.Err() != nil {
+		return left
+	}
+	// Of a store that has just failed, each caller who had no answer counts. Of another it may be that payments take long.
+	if err != nil && begun&maxFailures != 0 {
+		if !errors.Is(err, tidegate.ErrStore) {
+			err = &tidegate.StoreError{Op: "take", Err: err}
+		}
+		s.tell(begun, failed, err)
+	}
+	return failed
+}
+
+// ask asks the shared store within a bounded context of the caller's, and remembers what it says.
+func (s *Store) ask(
+	caller, bounded context.Context, own bool, begun uint64, charges []tidegate.Charge, dst []tidegate.Decision,
+) ([]tidegate.Decision, verdict, error) {
 	start := s.now()
 	ds, err := s.shared.Take(bounded, charges, dst)
-	cancel()
-	v := judge(ctx, own, err)
-	s.observe("take", start, v, err)
-	s.tell(begun, v, err)
+	v := judge(caller, own, err)
+	if v != answered || reached(charges, ds[len(dst):]) {
+		s.observe("take", start, v, err)
+		s.tell(begun, v, err)
+	}
 	if v != answered {
 		return dst, v, err
 	}
-	s.note(charges, ds[len(dst):])
-	s.permits.mirror(s, charges, ds[len(dst):])
+	s.note(charges, ds[len(dst):], start)
 	return ds, v, nil
 }
 
-// away is the error of what only the shared store can do, when it cannot.
-func (s *Store) away(op string) error {
-	s.mu.Lock()
-	err := s.cause
-	s.mu.Unlock()
+// reached reports whether the store itself decided. What is answered out of a lease or a cache, or needs no bucket, would
+// be while it is away, and says nothing of it.
+func reached(charges []tidegate.Charge, decisions []tidegate.Decision) bool {
+	for i := range decisions {
+		if decisions[i].Source == tidegate.SourceStore && charges[i].Limit.Algorithm != tidegate.None {
+			return true
+		}
+	}
+	return false
+}
+
+// away is the error of what only the shared store can do, when it cannot, for a cause or that of the outage.
+func (s *Store) away(op string, err error) error {
+	if err == nil {
+		s.mu.Lock()
+		err = s.cause
+		s.mu.Unlock()
+	}
 	if se, ok := errors.AsType[*tidegate.StoreError](err); ok {
 		err = se.Err
 	}
@@ -166,7 +206,7 @@ func (s *Store) only(ctx context.Context, op string, f func(context.Context) err
 	}
 	begun, closed := s.breaker.begin()
 	if !closed {
-		return s.away(op)
+		return s.away(op, nil)
 	}
 	v, err := s.call(ctx, begun, op, f)
 	if v == failed && !errors.Is(err, tidegate.ErrStore) { // it was our deadline
@@ -175,36 +215,24 @@ func (s *Store) only(ctx context.Context, op string, f func(context.Context) err
 	return err
 }
 
-// Settle implements [tidegate.Store]. What was reserved in fallback is settled in this process. What the shared store holds
-// cannot be settled while it is away: it stays charged.
-func (s *Store) Settle(ctx context.Context, id string, charges []tidegate.Charge, cost int64) error {
-	if err := s.ready(ctx, "settle"); err != nil {
-		return err
-	}
-	if made, ok := s.made.find(id, s.now()); ok {
-		err := s.local.Settle(ctx, id, made, cost)
-		if err == nil || errors.Is(err, tidegate.ErrUnknownID) {
-			s.made.drop(id)
-		}
-		return err
-	}
-	return s.only(ctx, "settle", func(ctx context.Context) error { return s.shared.Settle(ctx, id, charges, cost) })
-}
-
 // Reset implements [tidegate.Store]. It is a StoreError while the shared store is away.
 func (s *Store) Reset(ctx context.Context, charges []tidegate.Charge) error {
 	err := s.only(ctx, "reset", func(ctx context.Context) error { return s.shared.Reset(ctx, charges) })
 	if err != nil {
 		return err
 	}
+	outage := s.outage.Load()
 	for i := range charges {
 		c := &charges[i]
 		sh := s.memories.shard(c.Rule, c.Key)
 		sh.mu.Lock()
+		if m := sh.keys[bucket{c.Rule, c.Key}]; m != nil {
+			m.debts = nil // of a bucket that is as good as new
+		}
 		s.memories.forget(sh, bucket{c.Rule, c.Key})
 		sh.mu.Unlock()
 		local := []tidegate.Charge{
-			s.localCharge(c, kindBucket, c.Limit), s.localCharge(c, kindCharged, c.Limit), s.localCharge(c, kindPermits, c.Limit),
+			localCharge(c, kindBucket, c.Limit, outage), localCharge(c, kindCharged, c.Limit, outage), localCharge(c, kindPermits, c.Limit, 0),
 		}
 		if err := s.local.Reset(ctx, local); err != nil {
 			return err
@@ -247,14 +275,32 @@ func (s *Store) Status() Status {
 	return st
 }
 
-// Close tells the shared store that this replica leaves, and closes both stores.
+// Close pays what this replica owes, as far as a second suffices and the shared store is there, tells it that the replica
+// leaves, and closes both stores.
 func (s *Store) Close() error {
-	if s.closed.Swap(true) {
+	if !s.leaving.Swap(true) {
+		s.payBeforeLeaving()
+	}
+	s.mu.Lock()
+	was := s.closed.Swap(true)
+	s.mu.Unlock()
+	if was {
 		return nil
 	}
 	close(s.stop)
 	s.running.Wait()
 	return errors.Join(s.shared.Close(), s.local.Close())
+}
+
+// spawn runs f beside, unless the Store is closed, and reports whether it does. Close waits for it.
+func (s *Store) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed.Load() {
+		return false
+	}
+	s.running.Go(f)
+	return true
 }
 
 // most returns the n largest counts.
