@@ -19,6 +19,8 @@ type Rule struct {
 	Limit tidegate.Limit
 	// Key names the attributes that make the key, in their order. None: all takes of the rule share one bucket.
 	Key []string
+	// OnStoreFailure says what decides while the store is away, if it is one of package resilience. Default: local.
+	OnStoreFailure tidegate.FailurePolicy
 }
 
 // ExampleRule returns the rule that is built in where no others are given: "example", 10/s burst 20, a bucket per key.
@@ -52,7 +54,7 @@ type rule struct {
 
 // charge is the rule's part in a take of several.
 func (r *rule) charge(key string, cost int64) tidegate.Charge {
-	return tidegate.Charge{Rule: r.Name, Key: key, Limit: &r.Limit, Cost: cost}
+	return tidegate.Charge{Rule: r.Name, Key: key, Limit: &r.Limit, Cost: cost, OnFailure: r.OnStoreFailure}
 }
 
 // isPermits reports whether the rule counts what is in flight, which is acquired and released instead of taken.
@@ -91,7 +93,7 @@ func newRule(store tidegate.Store, r Rule) (*rule, error) {
 			return nil, fmt.Errorf("the key part %q: each must name an attribute, and once", part)
 		}
 	}
-	limiter, err := tidegate.New(store, r.Limit, &tidegate.Config{Rule: r.Name})
+	limiter, err := tidegate.New(store, r.Limit, &tidegate.Config{Rule: r.Name, OnStoreFailure: r.OnStoreFailure})
 	if err != nil {
 		return nil, err
 	}
