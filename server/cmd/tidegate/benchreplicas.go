@@ -172,6 +172,9 @@ func (f *replicasFlags) run(cmd *cobra.Command) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), cmd.CommandPath()+": "+format+"\n", args...)
 	}
 	logging.Disable() // of what its client sees of an outage, a line for each attempt
+	if err := experiment.Ready(ctx, plans); err != nil {
+		return f.failed(err)
+	}
 	var traces []*experiment.Trace
 	for i := range plans {
 		showing := newCountdown(terminal(cmd.ErrOrStderr()), i+1, plans)

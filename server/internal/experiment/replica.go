@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -97,4 +98,20 @@ func (p *Plan) openStore(url, prefix string) (tidegate.Store, error) {
 		return nil, errors.Join(err, shared.Close())
 	}
 	return store, nil
+}
+
+// probe returns an error unless a store in Redis does.
+func probe(ctx context.Context, url string) error {
+	store, err := redisstore.Open(url, nil)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if _, err = store.Now(ctx); err != nil {
+		if e, ok := errors.AsType[*tidegate.StoreError](err); ok {
+			err = e.Err
+		}
+		return fmt.Errorf("no answer from the store: %w", err)
+	}
+	return nil
 }

@@ -43,7 +43,7 @@ func (t *Trace) Result() Result {
 		Offered: t.sent, Admitted: len(a), Errors: t.answers.errors,
 		PeakSecond:           a.sliding(0, last).peak,
 		PeakSecondAfterStart: a.sliding(width, last).peak,
-		WaitP99Seconds:       secondsOf(time.Duration(t.answers.waits.ValueAtQuantile(99))),
+		WaitP99Seconds:       secondsOf(min(t.answers.longest, time.Duration(t.answers.waits.ValueAtQuantile(99)))), // which is rounded up
 		WaitMaxSeconds:       secondsOf(t.answers.longest),
 	}
 	steadyEnd := end

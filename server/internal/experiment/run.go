@@ -28,6 +28,21 @@ type stage struct {
 	clients    []*http.Transport // of the load generator, one for each replica
 }
 
+// Ready returns an error if the store that runs need is not there, so that it is known before the first of them.
+func Ready(ctx context.Context, plans []Plan) error {
+	for i := range plans {
+		switch p := &plans[i]; {
+		case p.Scenario == Local:
+		case p.Store == Auto:
+			_, err := redisserver.Find()
+			return err
+		default:
+			return probe(ctx, p.Store)
+		}
+	}
+	return nil
+}
+
 // Run carries the run out. It ends early with ctx, whose error it returns, and leaves nothing behind. Begins is called as
 // the clock starts; nil is nobody.
 func (p *Plan) Run(ctx context.Context, begins func()) (*Trace, error) {
@@ -154,15 +169,21 @@ func (st *stage) warm(ctx context.Context, connections []int) error {
 	return st.reached(ctx)
 }
 
-// reached returns an error unless all replicas have reached the store: what they peeked may have been their fallback's.
+// reached waits until all replicas are served by the store: what they peeked may have been their fallback's, on a machine
+// so busy that the store missed the deadline.
 func (st *stage) reached(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	peek := []tidegate.Charge{{Rule: rule, Key: key, Limit: &st.plan.Limit}}
 	for _, r := range st.replicas {
-		ds, err := r.store.Take(ctx, []tidegate.Charge{{Rule: rule, Key: key, Limit: &st.plan.Limit}}, nil) // a peek
-		if err == nil && ds[0].Source == tidegate.SourceFallback {
-			err = errors.New("the store does not answer")
-		}
-		if err != nil {
-			return err
+		for {
+			ds, err := r.store.Take(ctx, peek, nil)
+			if err == nil && ds[0].Source != tidegate.SourceFallback {
+				break
+			}
+			if !sleep(ctx, time.Now().Add(deadline)) {
+				return errors.Join(errors.New("the store does not answer within the deadline of a replica"), err)
+			}
 		}
 	}
 	return nil

@@ -1,9 +1,12 @@
 package redisserver
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -11,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -31,6 +32,16 @@ var binaries = [...]string{"redis-server", "valkey-server"}
 // ErrMissing says that there is no server on this machine.
 var ErrMissing = errors.New("there is no redis-server in PATH: install it, as with apt-get install redis-server")
 
+// Find returns the path of the server's binary, or [ErrMissing].
+func Find() (string, error) {
+	for _, name := range binaries {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", ErrMissing
+}
+
 // A Server is a redis-server on a free port of 127.0.0.1, without a disk. Create it with [Start]; its methods are not safe
 // for concurrent use.
 type Server struct {
@@ -43,17 +54,11 @@ type Server struct {
 
 // Start starts a server and waits until it answers. Close ends it.
 func Start(ctx context.Context) (*Server, error) {
-	s := &Server{}
-	for _, name := range binaries {
-		if path, err := exec.LookPath(name); err == nil {
-			s.binary = path
-			break
-		}
+	binary, err := Find()
+	if err != nil {
+		return nil, err
 	}
-	if s.binary == "" {
-		return nil, ErrMissing
-	}
-	var err error
+	s := &Server{binary: binary}
 	if s.dir, err = os.MkdirTemp("", "tidegate-redis-"); err != nil {
 		return nil, err
 	}
@@ -136,21 +141,32 @@ func (s *Server) start(ctx context.Context) error {
 	}
 }
 
-// answers returns nil if the server answers, and is the process that was started: the port may be another's.
+// answers returns nil if the server answers, and is the process that was started: the port may be another's. A client's pool
+// would dial more often than it is asked to, and say so; one question over one connection needs none.
 func (s *Server) answers(ctx context.Context) error {
-	c := redis.NewClient(&redis.Options{
-		Addr: s.addr, MaxRetries: -1, DialTimeout: probeTime, ReadTimeout: probeTime, DialerRetries: 1,
-		DisableIdentity: true, PoolSize: 1, Protocol: 2,
-	})
-	defer c.Close()
-	info, err := c.Info(ctx, "server").Result()
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", s.addr)
 	if err != nil {
 		return err
 	}
-	if pid := "process_id:" + strconv.Itoa(s.run.cmd.Process.Pid) + "\r\n"; !strings.Contains(info, pid) {
-		return fmt.Errorf("another process answers at %s", s.addr)
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if _, err := io.WriteString(c, "INFO server\r\n"); err != nil {
+		return err
 	}
-	return nil
+	lines := bufio.NewScanner(c)
+	for lines.Scan() {
+		pid, ok := strings.CutPrefix(lines.Text(), "process_id:")
+		switch {
+		case !ok:
+			continue
+		case pid != strconv.Itoa(s.run.cmd.Process.Pid):
+			return fmt.Errorf("process %s answers at %s", pid, s.addr)
+		}
+		return nil
+	}
+	return fmt.Errorf("no answer to INFO at %s: %w", s.addr, cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
 }
 
 // freePort returns a TCP port of 127.0.0.1 on which nothing listened a moment ago.
