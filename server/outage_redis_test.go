@@ -76,6 +76,7 @@ type killed struct {
 const killAt, backAt, loadEnds = 1500 * time.Millisecond, 3 * time.Second, 5 * time.Second
 
 func (k *killed) judge(t *testing.T) {
+	t.Helper()
 	for i, want := range [3]string{
 		`200 {"ready":true}`, `200 {"ready":true,"state":"degraded","reason":"the store is away: `, `200 {"ready":true}`,
 	} {
@@ -112,6 +113,7 @@ func (k *killed) judge(t *testing.T) {
 }
 
 func killUnderLoad(t *testing.T) (k killed) {
+	t.Helper()
 	srv := redistest.StartTCP(t)
 	shared, err := redisstore.Open(srv.URL(), &redisstore.Config{Timeout: 50 * time.Millisecond})
 	if err != nil {

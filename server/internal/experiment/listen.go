@@ -2,8 +2,7 @@ package experiment
 
 import (
 	"context"
-	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -27,7 +26,7 @@ func listen(ctx context.Context, h http.Handler) (*listening, error) {
 		server: &http.Server{
 			Handler:           h,
 			ReadHeaderTimeout: patience,
-			ErrorLog:          log.New(io.Discard, "", 0), // what goes wrong is seen by who asked
+			ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // what goes wrong is seen by who asked
 		},
 	}
 	ls.done.Go(func() { _ = ls.server.Serve(l) }) // until close

@@ -61,7 +61,8 @@ type (
 
 const svgStyle = `
 .back{fill:#fff}.away{fill:#f6d5d0}.seen{fill:#2f6f9f}.axis{stroke:#888;fill:none}.limit{stroke:#c0392b;stroke-dasharray:5 3;fill:none}
-text{font:12px system-ui,sans-serif;fill:#333}.head{font-size:15px;font-weight:600}.name{font-weight:600}.end{text-anchor:end}.mid{text-anchor:middle}.quiet{fill:#777}
+text{font:12px system-ui,sans-serif;fill:#333}.head{font-size:15px;font-weight:600}.name{font-weight:600}
+.end{text-anchor:end}.mid{text-anchor:middle}.quiet{fill:#777}
 `
 
 // SVG draws what the downstream saw in each 100 ms of all runs, the limit's rate, and when the store was away.
@@ -69,12 +70,12 @@ func SVG(traces []*Trace) ([]byte, error) {
 	most := 1
 	all := make([][]int, len(traces))
 	title := "Requests at the downstream per " + svgSpan.String()
+	if len(traces) > 0 {
+		title += fmt.Sprintf("; limit %s, %d replicas", traces[0].plan.Limit, traces[0].plan.Replicas)
+	}
 	for i, t := range traces {
 		all[i] = t.arrivals.bins(svgSpan, t.plan.Duration)
 		most = max(most, slices.Max(all[i]), int(perSecond(t.plan.Limit)*svgSpan.Seconds()))
-		if i == 0 {
-			title += fmt.Sprintf("; limit %s, %d replicas", t.plan.Limit, t.plan.Replicas)
-		}
 	}
 	height := marginTop + len(traces)*(panelHeight+panelGap) + footer
 	doc := svgDocument{

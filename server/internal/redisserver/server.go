@@ -151,7 +151,8 @@ func (s *Server) answers(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
 	if _, err := io.WriteString(c, "INFO server\r\n"); err != nil {
 		return err
 	}
