@@ -69,7 +69,7 @@ func legalSkew(n int) []float64 {
 func (s *schedule) due(i int) (at time.Duration, ok bool) {
 	at = time.Duration(float64(i) / s.perSecond * float64(time.Second))
 	if s.pulsing {
-		at += time.Duration(at/pulseOn) * pulseOff //nolint:durationcheck // as many pauses as there were pulses
+		at += at / pulseOn * pulseOff //nolint:durationcheck // as many pauses as there were pulses
 	}
 	return at, at < s.duration
 }
