@@ -41,7 +41,11 @@ func decided(d tidegate.Decision, id string) (reply, error) {
 	if d.Allowed {
 		return reply{status: http.StatusOK, body: b}, nil
 	}
-	return reply{status: http.StatusTooManyRequests, retryAfter: retryAfter(d.RetryAfter), body: b}, nil
+	status := http.StatusTooManyRequests
+	if d.Unavailable() {
+		status = http.StatusServiceUnavailable // no limit is reached
+	}
+	return reply{status: status, retryAfter: retryAfter(d.RetryAfter), body: b}, nil
 }
 
 // retryAfter is d in whole seconds, rounded up so that one who waits them passes, and at least 1, as 0 would be an

@@ -10,13 +10,14 @@
 //	POST /v1/release  {"id"}: give the permit back
 //	POST /v1/reset    {"rule","key"}: make the bucket as good as new; needs the token
 //	GET  /healthz     the process runs
-//	GET  /readyz      the store answers, and the server is not shutting down
+//	GET  /readyz      takes are decided, and the server is not shutting down; it says if that is without the store
 //	GET  /metrics     for Prometheus
 //
 // Take, peek and acquire answer the decision as [tidegate.Decision] marshals it: status 200 where it is allowed, and 429
-// where it is not, with Retry-After in whole seconds, rounded up; there is none where the take can never pass. A
-// reservation and a permit have an "id" besides, which any replica of the service accepts. Where nothing is held there is
-// no id: the take was refused, or nothing limits it.
+// where it is not, with Retry-After in whole seconds, rounded up; there is none where the take can never pass. It is 503
+// with Retry-After where no limit is reached, but the store is away and the rule's policy is to refuse then. A reservation
+// and a permit have an "id" besides, which any replica of the service accepts. Where nothing is held there is no id: the
+// take was refused, or nothing limits it.
 //
 // A key is a string for a rule with one key part, an array of strings in the rule's order for one with more, and absent
 // for one with none. The cost is 1 where it is absent; 0 peeks; a negative one refunds and needs the token, which is sent

@@ -19,6 +19,9 @@ func (s *Server) readyz(_ http.ResponseWriter, r *http.Request) (reply, error) {
 	if s.draining.Load() {
 		return reply{}, unavailable("the server is shutting down")
 	}
+	if s.status != nil {
+		return s.guardedReady()
+	}
 	if err := s.probe(r.Context()); err != nil {
 		return reply{}, unavailable("the store does not answer: " + cause(err).Error())
 	}

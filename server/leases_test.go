@@ -55,7 +55,7 @@ func TestLeasedTakeSaysNothingOfTheStore(t *testing.T) {
 			t.Errorf("/metrics lacks %s", line)
 		}
 	}
-	if !s.store.failing.Load() {
+	if !s.watched.failing.Load() {
 		t.Error("the store is taken for well")
 	}
 }

@@ -30,7 +30,7 @@ func TestMetrics(t *testing.T) {
 		`tidegate_decisions_total{outcome="denied",rule="example",source="store"} 1`,
 		`tidegate_decisions_total{outcome="allowed",rule="global",source="store"} 1`,
 		`tidegate_decisions_total{outcome="allowed",rule="permits",source="store"} 1`,
-		`tidegate_store_errors_total 1`,
+		`tidegate_store_errors_total{kind="other"} 1`,
 		`tidegate_store_duration_seconds_count 27`,
 		`tidegate_requests_running 0`,
 		`tidegate_requests_rejected_total 0`,
@@ -68,7 +68,7 @@ func wantLabels(t *testing.T, f *dto.MetricFamily) {
 	for _, m := range f.GetMetric() {
 		for _, l := range m.GetLabel() {
 			switch l.GetName() {
-			case "rule", "outcome", "source":
+			case "rule", "outcome", "source", "state", "kind":
 			default:
 				t.Errorf("%s has the label %s", f.GetName(), l.GetName())
 			}

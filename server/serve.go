@@ -39,7 +39,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	wg.Go(func() { ended <- hs.Serve(l) })
 	probing, stop := context.WithCancel(ctx)
 	defer stop()
-	wg.Go(func() { _ = s.probe(probing) }) // so that the log says at the start if the store does not answer
+	if s.watched != nil {
+		wg.Go(func() { _ = s.probe(probing) }) // so that the log says at the start if the store does not answer
+	}
 
 	select {
 	case err := <-ended:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/resilience"
 	"github.com/tidegate-go/tidegate/rules"
 )
 
@@ -34,6 +35,9 @@ type Config struct {
 	// Leases tells what became of the tokens that the store took ahead, for /metrics; redisstore's Stats has it.
 	// Default: none, the store has no leases.
 	Leases func() LeaseStats
+	// StoreMetrics is what the store tells of itself, for /metrics, if it is one of package resilience.
+	// Default: none, and of such a store only its state is told.
+	StoreMetrics *StoreMetrics
 	// Logger is told of changes of state, never of single requests. Default: none, nothing is logged.
 	Logger *slog.Logger
 }
@@ -43,7 +47,9 @@ type Config struct {
 type Server struct {
 	cfg      Config
 	log      *slog.Logger
-	store    *watchedStore
+	store    tidegate.Store
+	watched  *watchedStore            // the same; nil for a store that tells of itself
+	status   func() resilience.Status // of a store that does; nil for others
 	engine   *rules.Engine
 	token    *token
 	metrics  *metrics
@@ -52,7 +58,8 @@ type Server struct {
 	handler  http.Handler
 }
 
-// New returns a server that decides in the store, which stays the caller's to close. A nil config is the default.
+// New returns a server that decides in the store, which stays the caller's to close. A store that others share is best
+// wrapped in a [resilience.Store]: while it is away, takes are then decided all the same. A nil config is the default.
 // The error says what is wrong with the config.
 func New(store tidegate.Store, cfg *Config) (*Server, error) {
 	if store == nil {
@@ -73,11 +80,21 @@ func New(store tidegate.Store, cfg *Config) (*Server, error) {
 	if s.cfg.Token != "" {
 		s.token = newToken(s.cfg.Token)
 	}
-	s.metrics = newMetrics(func() float64 { return float64(s.running.Load()) })
+	calls := newCallMetrics()
+	if s.cfg.StoreMetrics != nil {
+		calls = s.cfg.StoreMetrics.calls
+	}
+	s.metrics = newMetrics(func() float64 { return float64(s.running.Load()) }, calls)
 	if s.cfg.Leases != nil {
 		s.metrics.leases(s.cfg.Leases)
 	}
-	s.store = &watchedStore{Store: store, metrics: s.metrics, log: s.log}
+	if guarded, ok := store.(*resilience.Store); ok {
+		s.store, s.status = store, guarded.Status
+		s.metrics.outages(s.cfg.StoreMetrics, guarded.Status)
+	} else {
+		s.watched = &watchedStore{Store: store, calls: calls, log: s.log}
+		s.store = s.watched
+	}
 	if s.engine, err = rules.New(s.store, set, s.cfg.Engine); err != nil {
 		return nil, err
 	}

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/resilience"
 )
 
 // watchedStore measures a store and logs when it begins and ceases to fail: a line for each change, not for each request.
+// A store of package resilience tells all that itself, and is not watched.
 type watchedStore struct {
 	tidegate.Store
-	metrics *metrics
-	log     *slog.Logger
+	calls *callMetrics
+	log   *slog.Logger
 
 	failing atomic.Bool // so that a store that works costs no lock
 	mu      sync.Mutex
@@ -81,14 +83,15 @@ func (w *watchedStore) Now(ctx context.Context) (time.Time, error) {
 // saw takes note of a call that began at start.
 func (w *watchedStore) saw(start time.Time, err error) {
 	now := time.Now()
-	w.metrics.seconds.Observe(now.Sub(start).Seconds())
+	kind := resilience.NoError
 	switch {
 	case errors.Is(err, tidegate.ErrStore) || errors.Is(err, tidegate.ErrClosed):
-		w.metrics.failures.Inc()
+		kind = resilience.KindOther
 		w.fail(now, err)
 	case err == nil && w.failing.Load():
 		w.succeed(now)
 	}
+	w.calls.saw(now.Sub(start), kind)
 }
 
 func (w *watchedStore) fail(now time.Time, err error) {

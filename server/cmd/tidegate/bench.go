@@ -27,11 +27,11 @@ const (
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure how fast a store decides",
+		Short: "Measure how fast a store decides, and whether replicas keep a limit",
 		Args:  commandNamed,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchStore())
+	cmd.AddCommand(newBenchStore(), newBenchReplicas())
 	return cmd
 }
 

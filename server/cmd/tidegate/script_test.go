@@ -83,6 +83,10 @@ func runScripts(t *testing.T, pattern string, setup func(*testscript.Env)) {
 			"signal":   sendSignal,
 			"ends":     ends,
 			"hang":     hang,
+			"appears":  appears,
+			"listens":  redisIs("listens", true, true),
+			"stopped":  redisIs("stopped", true, false),
+			"deaf":     redisIs("deaf", false, false),
 		},
 	})
 }

@@ -23,6 +23,7 @@ type serveFlags struct {
 	listen    string
 	store     string
 	rules     string
+	replicas  int
 	tokenFile string
 	delay     time.Duration
 	drain     time.Duration
@@ -38,6 +39,10 @@ a second signal ends it at once.
 
 Rules come from --rules, and are changed while it runs: a file that is saved, or rules that are pushed; what is bad is logged,
 and the rules before stay. SIGHUP makes it look again. One rule is built in: example, 10/s burst 20, a bucket for each key.
+
+While a store in Redis is away, takes are decided all the same, by this replica's share of each limit; /readyz and the log
+say so. How many replicas there are is learned from the store; --replicas is for one that starts while that is away.
+
 Resets and refunds need a token, from --token-file or the variable ` + tokenVariable + `.`,
 		Example: `  tidegate serve
   tidegate serve --listen :8080 --store redis://localhost:6379 --token-file token
@@ -50,6 +55,7 @@ Resets and refunds need a token, from --token-file or the variable ` + tokenVari
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on; port 0 chooses a free one")
 	flags.StringVar(&f.store, "store", "", storeUsage)
 	flags.StringVar(&f.rules, "rules", "", rulesUsage)
+	flags.IntVar(&f.replicas, "replicas", 0, "how many replicas share the store, for as long as it has never answered (default not known: 1, with a warning)")
 	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token for resets and refunds (default $"+tokenVariable+", else none)")
 	flags.DurationVar(&f.delay, "shutdown-delay", 0, "how long to go on serving after a signal while /readyz says 503")
 	flags.DurationVar(&f.drain, "drain-time", 10*time.Second, "how long to let running requests finish")
@@ -64,23 +70,28 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if f.delay < 0 || f.drain <= 0 {
 		return fmt.Errorf("--shutdown-delay is %v and --drain-time is %v: the one must not be negative, the other not 0", f.delay, f.drain)
 	}
+	if cmd.Flags().Changed("replicas") && f.replicas < 1 {
+		return fmt.Errorf("--replicas is %d: it must be at least 1; leave it out where the number is not known", f.replicas)
+	}
 	token, err := f.token()
 	if err != nil {
 		return err
 	}
 	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
-	store, err := openStore(f.store, 0)
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	store, err := openServed(f.store, f.replicas, log)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	s, err := server.New(store, &server.Config{
+	s, err := server.New(store.Store, &server.Config{
 		Token:         token,
 		ShutdownDelay: f.delay,
 		DrainTime:     f.drain,
-		Leases:        leasesOf(store),
-		Logger:        slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+		Leases:        store.leases,
+		StoreMetrics:  store.metrics,
+		Logger:        log,
 	})
 	if err != nil {
 		return err
@@ -94,6 +105,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return f.notListening(err)
 	}
+	store.settle(ctx)
 	at := "http://" + shownAddress(listener.Addr())
 	name := storeName(f.store)
 	if name == "" {
