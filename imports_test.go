@@ -18,6 +18,7 @@ func TestImports(t *testing.T) {
 		{".", nil}, // the root package imports the standard library alone
 		{"./internal/key", nil},
 		{"./internal/algo", []string{root}},
+		{"./internal/hotkeys", nil},
 		{"./internal/redistest", nil},
 		{"./internal/scenario", []string{root, "github.com/cockroachdb/datadriven", "github.com/pmezard/go-difflib/difflib"}},
 		{"./memstore", []string{root, root + "/internal/algo"}},
