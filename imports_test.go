@@ -23,6 +23,7 @@ func TestImports(t *testing.T) {
 		{"./internal/redistest", nil},
 		{"./internal/scenario", []string{root, "github.com/cockroachdb/datadriven", "github.com/pmezard/go-difflib/difflib"}},
 		{"./memstore", []string{root, root + "/internal/algo"}},
+		{"./queue", []string{root}},
 		{"./storetest", []string{root}},
 	} {
 		t.Run(test.room, func(t *testing.T) {
