@@ -16,11 +16,14 @@ func TestImports(t *testing.T) {
 		allowed []string // besides the standard library and the room itself; "m/..." is all that is below m
 	}{
 		{".", nil}, // the root package imports the standard library alone
+		{"./downstream", nil},
 		{"./internal/key", nil},
 		{"./internal/algo", []string{root}},
+		{"./internal/hotkeys", nil},
 		{"./internal/redistest", nil},
 		{"./internal/scenario", []string{root, "github.com/cockroachdb/datadriven", "github.com/pmezard/go-difflib/difflib"}},
 		{"./memstore", []string{root, root + "/internal/algo"}},
+		{"./queue", []string{root}},
 		{"./storetest", []string{root}},
 		{"./rules", []string{root, root + "/internal/key", "go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/..."}},
 	} {

@@ -127,6 +127,7 @@ func (s *Store) takePlain(i id, k *boundKey, limit *tidegate.Limit, version, cos
 		return s.addPlain(sh, i, limit, version, cost, now)
 	}
 	e := &sh.slots[slot]
+	e.ask()
 	if e.a&bound != 0 {
 		if k != nil {
 			k.cell.Store(sh.cells.list[e.a>>valueShift]) // another view's: from now on it is this one's too

@@ -5,8 +5,10 @@ import (
 	"math/rand/v2"
 )
 
-// makeRoom forgets a bucket that is not kept if there are too many: the fullest of a few, so that what is forgotten
-// matters least.
+// makeRoom forgets a bucket that is not kept if there are too many: of a few that are sampled, the one whose loss would let
+// the least pass. That is the fullest; but what nobody has asked for again since it was made or last sampled is not likely to
+// be asked for soon, and counts as a quarter of what it has used. So a hot key at its limit stays when millions of others come
+// once each, even where once is all that the limit allows them.
 func (s *Store) makeRoom(kept func(id) bool) {
 	const tries = 16 // others may be faster with the one that was found
 	for n := 0; n < tries && s.keys.Load() > s.maxKeys; n++ {
@@ -44,8 +46,14 @@ func (s *Store) forgetOne(kept func(id) bool) bool {
 			st := sh.state(slot)
 			t := s.clockOf(p, now)
 			p.Load(&st, t, p.Window(t))
-			if used, capacity := p.Usage(&st, t); float64(used)/float64(capacity) < least {
-				least, victim = float64(used)/float64(capacity), e.id
+			used, capacity := p.Usage(&st, t)
+			loss := float64(used) / float64(capacity)
+			if e.b&asked == 0 {
+				loss /= 4
+			}
+			e.b &^= asked
+			if loss < least {
+				least, victim = loss, e.id
 			}
 			seen++
 		}

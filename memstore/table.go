@@ -21,7 +21,7 @@ type table struct {
 }
 
 // entry is a bucket in 32 bytes: half a cache line. Each of a and b is 53 bits of the state and, below them, marks and
-// a part of the number of the policy: 19 bits in all, for a shard of a few thousand buckets. The zero entry is an empty slot.
+// a part of the number of the policy: 18 bits in all, for a shard of a few thousand buckets. The zero entry is an empty slot.
 type entry struct {
 	id   id
 	a, b uint64
@@ -36,16 +36,26 @@ const (
 	aBits      = 8 // of the policy's number in entry.a, above the marks
 	valueShift = 11
 	markMask   = 1<<valueShift - 1
+
+	// asked marks, in entry.b, that the bucket was asked for again since it was made, or last sampled to make room.
+	asked = 1 << (valueShift - 1)
 )
 
 func (e *entry) number() int {
-	return int(e.a>>marks&(1<<aBits-1) | e.b&markMask<<aBits)
+	return int(e.a>>marks&(1<<aBits-1) | e.b&(asked-1)<<aBits)
 }
 
-// mark sets the policy's number and the marks, and clears the state.
+// mark sets the policy's number and the marks, and clears the state; asked stays.
 func (e *entry) mark(number int, as uint64) {
 	e.a = uint64(number)&(1<<aBits-1)<<marks | as
-	e.b = uint64(number) >> aBits
+	e.b = uint64(number)>>aBits | e.b&asked
+}
+
+// ask marks the bucket as asked for, and writes only the first time.
+func (e *entry) ask() {
+	if e.b&asked == 0 {
+		e.b |= asked
+	}
 }
 
 // set sets the two numbers of the state.
@@ -76,10 +86,11 @@ func (t *table) next(slot int) int {
 	return 0
 }
 
-// find returns the slot of a bucket, -1 if there is none. It takes the state back from the cell.
+// find returns the slot of a bucket that is asked for, -1 if there is none. It takes the state back from the cell.
 func (t *table) find(i id) int {
 	slot := t.look(i)
 	if slot >= 0 {
+		t.slots[slot].ask()
 		t.unbind(slot)
 	}
 	return slot
@@ -129,6 +140,7 @@ func (t *table) unbind(slot int) {
 	at := int(e.a >> valueShift)
 	st := t.cells.list[at].close()
 	t.cells.remove(at)
+	e.ask() // a cell is opened by whoever asks again
 	e.mark(e.number(), live)
 	e.set(st.Used, st.Tick)
 }
