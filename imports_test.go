@@ -21,6 +21,8 @@ func TestImports(t *testing.T) {
 		{"./internal/redistest", nil},
 		{"./internal/scenario", []string{root, "github.com/cockroachdb/datadriven", "github.com/pmezard/go-difflib/difflib"}},
 		{"./memstore", []string{root, root + "/internal/algo"}},
+		{"./httplimit", []string{root, root + "/httplimit/clientip"}},
+		{"./httplimit/clientip", nil},
 		{"./storetest", []string{root}},
 	} {
 		t.Run(test.room, func(t *testing.T) {
