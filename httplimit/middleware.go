@@ -141,6 +141,14 @@ func (m *Middleware) Close() error {
 	return nil
 }
 
+// Waiting returns how many wait in the queue now.
+func (m *Middleware) Waiting() int {
+	if m.queue == nil {
+		return 0
+	}
+	return int(m.queue.waiting.Load())
+}
+
 // Wrap returns a handler that keeps to the limits before next serves. An outer handler's headers, such as those of CORS,
 // stay as they are, also in the answer to a refused request.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
