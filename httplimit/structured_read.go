@@ -1,8 +1,11 @@
 package httplimit
 
 import (
+	"encoding/base64"
+	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // exhausted reads a RateLimit field and returns the longest time, in seconds, for which nothing is left of a quota; 0 where
@@ -63,6 +66,7 @@ func (s *structured) while(ok func(c byte) bool) string {
 
 // available reads the parameters of an item. R is -1 where there is none, t 0. One that is given twice counts as the last.
 func (s *structured) available() (r, t int64, ok bool) {
+	const wrong = -2 // of another type than the draft says
 	r = -1
 	for s.take(';') {
 		s.rest = strings.TrimLeft(s.rest, " ")
@@ -82,8 +86,8 @@ func (s *structured) available() (r, t int64, ok bool) {
 			continue
 		}
 		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || n < 0 { // of another type than the draft says
-			return 0, 0, false
+		if err != nil || n < 0 {
+			n = wrong
 		}
 		if key == "r" {
 			r = n
@@ -91,7 +95,7 @@ func (s *structured) available() (r, t int64, ok bool) {
 			t = n
 		}
 	}
-	return r, t, true
+	return r, t, r != wrong && t != wrong
 }
 
 func (s *structured) key() (string, bool) {
@@ -118,11 +122,9 @@ func (s *structured) skipBareItem() bool {
 		s.take('?')
 		return s.take('0') || s.take('1')
 	case c == ':':
-		s.take(':')
-		s.while(func(c byte) bool {
-			return isLower(c) || 'A' <= c && c <= 'Z' || isDigit(c) || strings.IndexByte("+/=", c) >= 0
-		})
-		return s.take(':')
+		return s.skipBytes()
+	case c == '%':
+		return s.skipDisplayString()
 	case c == '@': // a date
 		s.take('@')
 		before := s.rest
@@ -146,6 +148,39 @@ func (s *structured) skipString() bool {
 		}
 	}
 	return false
+}
+
+// skipBytes reads a byte sequence in base64, as the draft's pk is.
+func (s *structured) skipBytes() bool {
+	text, rest, ok := strings.Cut(s.rest[1:], ":")
+	if !ok || strings.ContainsAny(text, "\r\n") { // which the decoder would skip
+		return false
+	}
+	s.rest = rest
+	_, err := base64.StdEncoding.DecodeString(text)
+	return err == nil
+}
+
+// skipDisplayString reads a string of UTF-8 whose bytes beyond ASCII are written in hex, in lower case.
+func (s *structured) skipDisplayString() bool {
+	text, rest, ok := strings.Cut(strings.TrimPrefix(s.rest, "%"), `"`)
+	if !ok || text != "" {
+		return false
+	}
+	text, s.rest, ok = strings.Cut(rest, `"`)
+	if !ok || strings.ContainsFunc(text, func(c rune) bool { return c < 0x20 || c > 0x7e }) {
+		return false
+	}
+	decoded, err := url.PathUnescape(text)
+	if err != nil || !utf8.ValidString(decoded) {
+		return false
+	}
+	for i := range len(text) {
+		if text[i] == '%' && strings.ContainsAny(text[i:i+3], "ABCDEF") {
+			return false
+		}
+	}
+	return true
 }
 
 // skipNumber reads an integer of at most 15 digits, or a decimal of at most 12 and 3.
