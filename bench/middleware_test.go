@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -21,6 +22,12 @@ type emptied struct{ header http.Header }
 func (e *emptied) Header() http.Header         { return e.header }
 func (e *emptied) Write(b []byte) (int, error) { return len(b), nil }
 func (e *emptied) WriteHeader(int)             {}
+
+// peerAddress is the key of httprate: the socket's address, IPv6 by /64, as ours is.
+func peerAddress(r *http.Request) (string, error) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	return httprate.CanonicalizeIP(host), err
+}
 
 // BenchmarkMiddleware measures what a middleware adds to a request that passes, by the client's address, with the headers
 // that each sets by default, in one run. "legacy alone" sets the three headers that the peers set.
@@ -49,7 +56,7 @@ func BenchmarkMiddleware(b *testing.B) {
 		{"tidegate/no context", ours(httplimit.Config{NoContext: true})},
 		{"tidegate/legacy alone", ours(httplimit.Config{NoContext: true, Headers: httplimit.NoFields, Legacy: httplimit.LegacyUnix})},
 		{"tidegate/no headers", ours(httplimit.Config{NoContext: true, Headers: httplimit.NoFields})},
-		{"httprate", httprate.LimitByIP(1<<40, time.Hour)},
+		{"httprate", httprate.LimitBy(1<<40, time.Hour, peerAddress)},
 		{"ulule", ululehttp.NewMiddleware(ulule.New(ululememory.NewStore(), ulule.Rate{Period: time.Hour, Limit: 1 << 50})).Handler},
 	} {
 		b.Run(c.name, func(b *testing.B) {

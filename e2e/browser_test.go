@@ -48,7 +48,7 @@ func browser(t *testing.T) context.Context {
 }
 
 // eval opens a page and returns what the script, an async function's body, returns there.
-func eval[T any](t *testing.T, ctx context.Context, url, script string) T {
+func eval[T any](ctx context.Context, t *testing.T, url, script string) T {
 	t.Helper()
 	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestBrowserSeesTheRefusal(t *testing.T) {
 	api := httptest.NewServer(allow.Handler(limited))
 	defer api.Close()
 
-	got := eval[[]seen](t, ctx, site.URL, fmt.Sprintf(fetchTwice, api.URL))
+	got := eval[[]seen](ctx, t, site.URL, fmt.Sprintf(fetchTwice, api.URL))
 	want := []seen{
 		{Status: 200, RateLimit: `"api";r=0;t=3600`, Policy: `"api";q=1;w=3600`},
 		{Status: 429, RateLimit: `"api";r=0;t=3600`, Policy: `"api";q=1;w=3600`, RetryAfter: "3600", Violated: []string{"api"}},
@@ -120,7 +120,7 @@ func TestBrowserDoesNotSeeARefusalAroundCORS(t *testing.T) {
 	allow := cors.New(cors.Options{AllowedOrigins: []string{site.URL}, AllowedMethods: []string{http.MethodPut}, AllowedHeaders: []string{"X-Api-Key"}})
 	api := httptest.NewServer(middleware(t, limiter(t, "1/h"), nil).Wrap(allow.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	defer api.Close()
-	got := eval[[]seen](t, ctx, site.URL, fmt.Sprintf(fetchTwice, api.URL))
+	got := eval[[]seen](ctx, t, site.URL, fmt.Sprintf(fetchTwice, api.URL))
 	if len(got) != 2 || got[0].Status != 200 || got[1].Error == "" {
 		t.Errorf("%+v", got)
 	}
@@ -142,7 +142,7 @@ func TestBrowserStreams(t *testing.T) {
 				Events  []string
 				Between []bool
 				Echo    string
-			}](t, ctx, s.URL, `
+			}](ctx, t, s.URL, `
 				const events = [], between = [];
 				await new Promise((resolve, reject) => {
 					const source = new EventSource("/events");

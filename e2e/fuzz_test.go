@@ -110,11 +110,11 @@ func FuzzRateLimitReading(f *testing.F) {
 			t.Fatal(err)
 		}
 		r := httptest.NewRequest(http.MethodGet, "http://api.example.com/", nil)
-		if _, err := tr.RoundTrip(r); err != nil { //nolint:bodyclose // there is none
+		if _, err := tr.RoundTrip(r); err != nil {
 			t.Fatal(err)
 		}
 		got := time.Duration(0)
-		_, err = tr.RoundTrip(r) //nolint:bodyclose // there is none
+		_, err = tr.RoundTrip(r)
 		if limited, ok := errors.AsType[*httplimit.LimitedError](err); ok {
 			got = limited.RetryAfter
 		}

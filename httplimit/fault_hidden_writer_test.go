@@ -107,7 +107,10 @@ func TestEventsArriveAtOnce(t *testing.T) {
 			defer resp.Body.Close()
 			lines := bufio.NewScanner(resp.Body)
 			for i := range 3 {
-				for lines.Scan() && lines.Text() == "" {
+				for lines.Scan() {
+					if lines.Text() != "" {
+						break
+					}
 				}
 				if want := fmt.Sprintf("data: %d", i); lines.Text() != want {
 					t.Fatalf("%q, want %q", lines.Text(), want)
@@ -269,14 +272,23 @@ func TestStatusThatCounts(t *testing.T) {
 		serve http.HandlerFunc
 		want  int64 // what remains of 10
 	}{
-		"nothing is written":      {func(http.ResponseWriter, *http.Request) {}, 10},
-		"a body":                  {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") }, 10},
-		"a body, then a status":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")); w.WriteHeader(500) }, 10},
-		"a flush":                 {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 10},
-		"a failure":               {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, 9},
-		"an early hint":           {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(404) }, 9},
-		"a panic":                 {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 9},
-		"a panic after a success": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200); panic(http.ErrAbortHandler) }, 9},
+		"nothing is written": {func(http.ResponseWriter, *http.Request) {}, 10},
+		"a body":             {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") }, 10},
+		"a body, then a status": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("x"))
+			w.WriteHeader(http.StatusInternalServerError)
+		}, 10},
+		"a flush":   {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 10},
+		"a failure": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, 9},
+		"an early hint": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusNotFound)
+		}, 9},
+		"a panic": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 9},
+		"a panic after a success": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			panic(http.ErrAbortHandler)
+		}, 9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := limiter(t, "10/h")

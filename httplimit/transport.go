@@ -72,7 +72,7 @@ func NewTransport(cfg *TransportConfig) (*Transport, error) {
 		c.Base = http.DefaultTransport
 	}
 	if c.Key == nil {
-		c.Key = func(r *http.Request) string { return hostOf(r) }
+		c.Key = hostOf
 	}
 	if c.MaxWait == 0 && !c.Refuse {
 		c.MaxWait = time.Minute

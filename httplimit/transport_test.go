@@ -153,7 +153,7 @@ func TestRefuses(t *testing.T) {
 					t.Fatal(err)
 				}
 				start := time.Now()
-				_, err = tr.RoundTrip(r) //nolint:bodyclose // there is no response
+				_, err = tr.RoundTrip(r)
 				limited, ok := errors.AsType[*httplimit.LimitedError](err)
 				if !ok || limited.RetryAfter != 25*time.Second || !limited.Asked || limited.Host != "api.example.com" || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v", err)
@@ -273,7 +273,7 @@ func TestPauseComesMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := []*http.Response{answer(200), answer(429, "Retry-After", "20"), answer(429, "Retry-After", "1"), answer(200)}
 		n := 0
-		tr := transport(t, httplimit.TransportConfig{Limiter: limiter(t, "1/s"), Base: server(func(r *http.Request) *http.Response {
+		tr := transport(t, httplimit.TransportConfig{Limiter: limiter(t, "1/s"), Base: server(func(*http.Request) *http.Response {
 			a := answers[n]
 			n++
 			if n == 2 { // a slow one, during which the third is sent

@@ -245,7 +245,7 @@ func options() []testCase {
 			Cost: func(r *http.Request) int64 { return r.ContentLength + int64(len(r.Header.Get("X-Cost"))) },
 		}, steps: []step{
 			step{fields: tells(`"api";q=10;w=60`, `"api";r=7;t=18`)}.with("", "", "X-Cost", "xxx"),
-			step{},
+			{},
 			step{status: http.StatusTooManyRequests, fields: refusal(`"api";q=10;w=60`, `"api";r=7;t=6`, "6")}.with("", "", "X-Cost", "xxxxxxxx"),
 			step{status: http.StatusTooManyRequests, fields: refusal(`"api";q=10;w=60`, `"api";r=7`, "")}.with("", "", "X-Cost", "xxxxxxxxxxx"),
 		}},
