@@ -24,6 +24,8 @@ func TestImports(t *testing.T) {
 		{"./internal/scenario", []string{root, "github.com/cockroachdb/datadriven", "github.com/pmezard/go-difflib/difflib"}},
 		{"./memstore", []string{root, root + "/internal/algo"}},
 		{"./queue", []string{root}},
+		{"./httplimit", []string{root, root + "/httplimit/clientip"}},
+		{"./httplimit/clientip", nil},
 		{"./storetest", []string{root}},
 		{"./rules", []string{root, root + "/internal/key", "go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/..."}},
 	} {

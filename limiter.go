@@ -115,6 +115,9 @@ func (l *Limiter) Limit() Limit { return l.current.Load().limit }
 // Rule returns the name of the limit in decisions.
 func (l *Limiter) Rule() string { return l.cfg.Rule }
 
+// KeyBy returns the attribute that [Limiter.Decide] takes the key from.
+func (l *Limiter) KeyBy() string { return l.cfg.KeyBy }
+
 // SetLimit changes the limit from now, on the store's clock. Buckets keep the share that is in use, and what they
 // refilled before the change they did at the old rate. The error is a [*LimitError], or the store's.
 //

@@ -27,6 +27,13 @@ func (l *Limiter) ReserveN(ctx context.Context, key string, n int64) (*Reservati
 	return l.reserve(ctx, v, key, n, v.maxWait, l.cfg.SettleWithin)
 }
 
+// ReserveWithin is ReserveN for a start that may be later by wait at most, in place of MaxWait, to be settled within hold
+// after its start, in place of SettleWithin. With a wait of 0 it is for now, but on a leaky bucket for when the queue says;
+// with a hold of 0 it can only be cancelled, until it starts.
+func (l *Limiter) ReserveWithin(ctx context.Context, key string, n int64, wait, hold time.Duration) (*Reservation, error) {
+	return l.reserve(ctx, l.current.Load(), key, n, max(0, wait), max(0, hold))
+}
+
 func (l *Limiter) reserve(ctx context.Context, v *version, key string, n int64, maxWait, hold time.Duration) (*Reservation, error) {
 	if a := v.limit.Algorithm; a == SlidingLog || a == Concurrency {
 		return nil, ErrUnsupported // a store would take the reservation's ID for that of a permit

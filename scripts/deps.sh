@@ -3,18 +3,6 @@
 # Fails when one cannot be installed. Works with apt-get, dnf, apk and brew.
 set -eu
 
-# Another server to test against is only looked for, never installed.
-redis="redis-server redis-server redis redis redis"
-if [ -n "${TIDEGATE_REDIS_SERVER:-}" ]; then
-    redis="$TIDEGATE_REDIS_SERVER - - - -"
-fi
-
-# One line each: the program, then its package for apt-get, dnf, apk and brew (- where there is none).
-programs="
-$redis
-etcd etcd-server etcd - etcd
-"
-
 say() { echo "deps: $*" >&2; }
 
 fail() {
@@ -23,6 +11,25 @@ fail() {
 }
 
 have() { command -v "$1" >/dev/null 2>&1; }
+
+# Another server to test against is only looked for, never installed.
+redis="redis-server redis-server redis redis redis"
+if [ -n "${TIDEGATE_REDIS_SERVER:-}" ]; then
+    redis="$TIDEGATE_REDIS_SERVER - - - -"
+fi
+
+# The browser that the page and CORS are tested in has several names. One that is called otherwise is not looked for.
+chromium="chromium chromium chromium chromium -"
+if have chromium-browser || have google-chrome || have google-chrome-stable; then
+    chromium=
+fi
+
+# One line each: the program, then its package for apt-get, dnf, apk and brew (- where there is none).
+programs="
+$redis
+$chromium
+etcd etcd-server etcd - etcd
+"
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then

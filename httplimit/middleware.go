@@ -1,0 +1,211 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/httplimit/clientip"
+)
+
+// A Middleware keeps requests to the limits of a decider. It is safe for concurrent use; create it with [New].
+type Middleware struct {
+	cfg      Config
+	clients  *clientip.Resolver
+	decider  tidegate.Decider
+	limiter  limiterDecider // the decider, where it is a limiter
+	reserver Reserver       // nil where the decider is none, or none is needed
+	acquirer Acquirer       // nil where the decider is none
+	queue    *queue         // nil where none waits
+	names    *remembered[string]
+	policies *remembered[policy]
+	failing  atomic.Bool // whether the last decision failed
+}
+
+// New returns a middleware over a decider: a [*tidegate.Limiter], or an engine of many rules. A nil config is the default.
+// The error joins all that is wrong with the config.
+//
+// Over a limiter of permits a request holds one until its response is complete.
+func New(decider tidegate.Decider, cfg *Config) (*Middleware, error) {
+	m := &Middleware{
+		decider:  decider,
+		names:    remember(textproto.CanonicalMIMEHeaderKey),
+		policies: remember(policy.String),
+	}
+	if cfg != nil {
+		m.cfg = *cfg
+	}
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("httplimit: "+format, args...)) }
+
+	var ip clientip.Config
+	if m.cfg.ClientIP != nil {
+		ip = *m.cfg.ClientIP
+	}
+	if ip.Logger == nil {
+		ip.Logger = m.cfg.Logger
+	}
+	var err error
+	if m.clients, err = clientip.New(&ip); err != nil {
+		errs = append(errs, err)
+	}
+	if decider == nil {
+		fault("the decider is nil: give New a limiter, as tidegate.New returns it, or an engine of rules")
+	}
+	m.checkValues(fault)
+	if decider != nil {
+		m.connect(fault)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// checkValues looks at each field for itself, and sets defaults.
+func (m *Middleware) checkValues(fault func(format string, args ...any)) {
+	c := &m.cfg
+	switch {
+	case c.Status == 0:
+		c.Status = http.StatusTooManyRequests
+	case c.Status < 400 || c.Status > 599:
+		fault("Status %d must be from 400 to 599, or 0 for 429", c.Status)
+	}
+	if c.Count > CountSuccesses {
+		fault("Count %d is none of CountAll, CountFailures and CountSuccesses", c.Count)
+	}
+	if c.Headers > NoFields {
+		fault("Headers %d is neither Draft11 nor NoFields", c.Headers)
+	}
+	if c.Legacy > LegacyUnix {
+		fault("Legacy %d is none of NoLegacy, LegacySeconds and LegacyUnix", c.Legacy)
+	}
+	if c.Jitter < 0 || c.RenewEvery < 0 || c.SettleWithin < 0 {
+		fault("Jitter %v, RenewEvery %v and SettleWithin %v must not be negative: leave them 0 for the default",
+			c.Jitter, c.RenewEvery, c.SettleWithin)
+	}
+	if c.SettleWithin == 0 {
+		c.SettleWithin = time.Hour
+	}
+	switch q := c.Queue; {
+	case q.Length < 0 || q.Wait < 0:
+		fault("Queue{Length: %d, Wait: %v} must not be negative: leave it zero, so that none waits", q.Length, q.Wait)
+	case (q.Length > 0) != (q.Wait > 0):
+		fault("Queue{Length: %d, Wait: %v} needs both: how many wait, and for how long", q.Length, q.Wait)
+	}
+}
+
+// connect finds out what the decider can do, and whether that is enough for the config.
+func (m *Middleware) connect(fault func(format string, args ...any)) {
+	limiter, isLimiter := m.decider.(*tidegate.Limiter)
+	if isLimiter && limiter == nil {
+		fault("the limiter is nil: look at the error of tidegate.New")
+		return
+	}
+	reserves := m.cfg.Count != CountAll || m.cfg.Queue.Length > 0
+	if isLimiter {
+		m.limiter = limiterDecider{limiter}
+		m.acquirer, m.reserver = m.limiter, m.limiter
+		switch a := limiter.Limit().Algorithm; {
+		case a == tidegate.Concurrency && m.cfg.Count != CountAll:
+			fault("Count is for limits that are charged: %q gives every place back", limiter.Limit())
+		case a == tidegate.SlidingLog && reserves:
+			fault("Count and Queue need reservations, which a sliding log has not: take a sliding window instead of %q", limiter.Limit())
+		}
+	} else {
+		m.acquirer, _ = m.decider.(Acquirer)
+		m.reserver, _ = m.decider.(Reserver)
+	}
+	if reserves && m.reserver == nil {
+		fault("Count and Queue need a decider that can reserve, such as a *tidegate.Limiter: %T is no httplimit.Reserver", m.decider)
+	}
+	if !reserves {
+		m.reserver = nil
+	}
+	if m.cfg.Queue.Length > 0 {
+		m.queue = newQueue(m.cfg.Queue)
+	}
+}
+
+// Close answers those that wait in the queue, with a 503, and lets none wait any more. Requests are decided on as before.
+// Register it with [http.Server.RegisterOnShutdown] where a shutdown is not to wait for the queue.
+func (m *Middleware) Close() error {
+	if m.queue != nil {
+		m.queue.close()
+	}
+	return nil
+}
+
+// Waiting returns how many wait in the queue now.
+func (m *Middleware) Waiting() int {
+	if m.queue == nil {
+		return 0
+	}
+	return int(m.queue.waiting.Load())
+}
+
+// Wrap returns a handler that keeps to the limits before next serves. An outer handler's headers, such as those of CORS,
+// stay as they are, also in the answer to a refused request.
+func (m *Middleware) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := attributePool.Get().(*attributes)
+		a.m, a.http = m, httpRequest{r: r, pattern: m.cfg.Pattern}
+		a.req = &a.http
+		var p Passage
+		m.enter(r.Context(), a, &p)
+		a.free()
+
+		p.setFields(w.Header())
+		if p.refusal != nil {
+			if m.cfg.Respond != nil {
+				m.cfg.Respond(w, r, p.refusal)
+			} else {
+				p.refusal.Write(w)
+			}
+			return
+		}
+		if p.decided && !m.cfg.NoContext {
+			r = r.WithContext(NewContext(r.Context(), p.decision))
+		}
+		switch {
+		case p.held == nil:
+			next.ServeHTTP(w, r)
+		case p.held.permit != nil:
+			defer p.held.done(0)
+			next.ServeHTTP(w, r)
+		default:
+			serveCounted(p.held, next, w, r)
+		}
+	})
+}
+
+// serveCounted reports the response's status when it is complete, and a panic as a failure.
+func serveCounted(h *held, next http.Handler, w http.ResponseWriter, r *http.Request) {
+	rec, wrapped := record(w)
+	panicked := true
+	defer func() {
+		if panicked {
+			h.done(http.StatusInternalServerError)
+		} else {
+			h.done(rec.final())
+		}
+	}()
+	next.ServeHTTP(wrapped, r)
+	panicked = false
+}
+
+// Enter decides on a request that came through another framework than net/http: see [Passage]. It may wait, as long as
+// the queue or a leaky bucket says.
+func (m *Middleware) Enter(ctx context.Context, req Request) *Passage {
+	a := attributePool.Get().(*attributes)
+	a.m, a.req = m, req
+	p := new(Passage)
+	m.enter(ctx, a, p)
+	a.free()
+	return p
+}
