@@ -16,6 +16,7 @@ import (
 // gate is what the interceptors of both sides have in common: it asks the decider and waits as long as it may.
 type gate struct {
 	decider    tidegate.Decider
+	limiter    *tidegate.Limiter // the decider, where it is one
 	cost       func(*Call) int64
 	skip       func(*Call) bool
 	receive    func(*Call) int64
@@ -47,6 +48,7 @@ func (g *gate) check() error {
 		} else if l.Limit().Algorithm == tidegate.Concurrency {
 			wrong("the limit %q is one of permits, which have to be given back: set it as Permits, not as the decider", l.Limit())
 		}
+		g.limiter = l
 	}
 	if p := g.permits.limiter; p != nil {
 		switch a := p.Limit().Algorithm; a {
@@ -82,15 +84,6 @@ const (
 	defaultMaxWaiting = 100
 	defaultIPv6Prefix = 64
 )
-
-// window is the period of the limit, as far as it is known: an engine of rules has many.
-func (g *gate) window() time.Duration {
-	l, ok := g.decider.(interface{ Limit() tidegate.Limit })
-	if !ok {
-		return 0
-	}
-	return l.Limit().Per
-}
 
 // callCost is what a call costs: 1 unless the configuration says otherwise.
 func (g *gate) callCost(c *Call) int64 {

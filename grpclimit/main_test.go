@@ -40,6 +40,11 @@ func newLimiter(tb testing.TB, limit, keyBy string) *tidegate.Limiter {
 	}
 	store := memstore.New(nil)
 	tb.Cleanup(func() { store.Close() })
+	return newLimiterOn(tb, store, l, keyBy)
+}
+
+func newLimiterOn(tb testing.TB, store tidegate.Store, l tidegate.Limit, keyBy string) *tidegate.Limiter {
+	tb.Helper()
 	api, err := tidegate.New(store, l, &tidegate.Config{Rule: "api", KeyBy: keyBy})
 	if err != nil {
 		tb.Fatal(err)

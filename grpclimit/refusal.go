@@ -89,7 +89,7 @@ func (r *refusal) trailer() metadata.MD {
 		md["retry-after"] = []string{strconv.FormatInt(seconds(max(r.retry, 1)), 10)}
 	}
 	if r.limited {
-		addFields(md, &r.decision, r.gate.window())
+		r.gate.addFields(md, &r.decision)
 	}
 	return md
 }

@@ -116,7 +116,7 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	}
 	if s.tellAllowed && cc.call.decided {
 		md := metadata.MD{}
-		addFields(md, &cc.call.decision, s.gate.window())
+		s.gate.addFields(md, &cc.call.decision)
 		_ = grpc.SetTrailer(ctx, md) // fails where there is no transport, as in a test that calls the interceptor
 	}
 	return handler(cc, req)

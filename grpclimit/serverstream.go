@@ -23,7 +23,7 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	if err == nil {
 		if s.tellAllowed && cc.call.decided {
 			md := metadata.MD{}
-			addFields(md, &cc.call.decision, s.gate.window())
+			s.gate.addFields(md, &cc.call.decision)
 			ss.SetTrailer(md)
 		}
 		err = handler(srv, s.wrap(ss, cc))
