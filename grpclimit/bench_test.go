@@ -29,7 +29,7 @@ func TestServerAllocates(t *testing.T) {
 	ctx := benchContext(t)
 	for by, want := range map[string]float64{"method": 1, "ip": 2} {
 		s := newServer(t, newLimiter(t, "unlimited", by), nil)
-		got := testing.AllocsPerRun(1000, func() { s.Unary(ctx, benchRequest, benchInfo, benchHandler) })
+		got := testing.AllocsPerRun(1000, func() { _, _ = s.Unary(ctx, benchRequest, benchInfo, benchHandler) })
 		if got > want {
 			t.Errorf("by %s: %v allocations, want %v", by, got, want)
 		}
@@ -39,7 +39,7 @@ func TestServerAllocates(t *testing.T) {
 func TestClientAllocates(t *testing.T) {
 	c := newClient(t, newLimiter(t, "unlimited", "method"), nil)
 	invoker := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil }
-	got := testing.AllocsPerRun(1000, func() { c.Unary(t.Context(), unaryMethod, benchRequest, nil, nil, invoker) })
+	got := testing.AllocsPerRun(1000, func() { _ = c.Unary(t.Context(), unaryMethod, benchRequest, nil, nil, invoker) })
 	if got > 1 {
 		t.Errorf("%v allocations, want 1", got)
 	}
@@ -59,7 +59,7 @@ func BenchmarkServerUnary(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				c.s.Unary(ctx, benchRequest, benchInfo, benchHandler)
+				_, _ = c.s.Unary(ctx, benchRequest, benchInfo, benchHandler)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func BenchmarkCall(b *testing.B) {
 			cl := dial(b, serve(b, c.limit, &service{}), nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				call(b, cl)
+				_ = call(b, cl)
 			}
 		})
 	}

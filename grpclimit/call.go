@@ -16,7 +16,7 @@ import (
 // that it is given to returns.
 type Call struct {
 	gate     *gate
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // a call is an argument, which ends with its context
 	method   string
 	target   string // of a client's call
 	message  any
@@ -34,8 +34,7 @@ func (c *Call) Method() string { return c.method }
 
 // Service returns the service of the method: helloworld.Greeter.
 func (c *Call) Service() string {
-	service, _ := cutMethod(c.method)
-	return service
+	return serviceOf(c.method)
 }
 
 // Stream reports whether the call is of a streaming method.
@@ -132,18 +131,18 @@ func (c *Call) metadata(key string) (string, bool) {
 	return "", false
 }
 
-// cutMethod cuts "/service/method".
-func cutMethod(full string) (service, method string) {
-	full = strings.TrimPrefix(full, "/")
-	if i := strings.LastIndexByte(full, '/'); i >= 0 {
-		return full[:i], full[i+1:]
+// serviceOf returns the service of "/service/method".
+func serviceOf(method string) string {
+	method = strings.TrimPrefix(method, "/")
+	if i := strings.LastIndexByte(method, '/'); i >= 0 {
+		return method[:i]
 	}
-	return full, ""
+	return method
 }
 
 // callContext is the context that a server's handler gets, with its call.
 type callContext struct {
-	context.Context
+	context.Context //nolint:containedctx // it is a context
 
 	call Call
 }

@@ -38,9 +38,10 @@ type ClientConfig struct {
 	Permits *tidegate.Limiter
 	// PermitsBy is the attribute by which permits are counted, such as "target". Default: none, all calls together.
 	PermitsBy string
-	// MaxWait is how long a call or message may wait for its turn, if its context leaves as much, before it is refused.
-	// Calls that wait are not served in the order in which they came: where that matters, use a leaky bucket with a queue,
-	// which has an order, across replicas, and whose delay this does not bound. Default: 0, it is refused at once.
+	// MaxWait is how long a call or message may wait for its turn; one for which that, or what its context leaves, is too
+	// short is refused at once. Turns come in order, across replicas, under a *tidegate.Limiter, but for a sliding log; under
+	// other deciders who asks when there is room passes. The queue of a leaky bucket has a bound of its own, not this one.
+	// Default: 0, none waits.
 	MaxWait time.Duration
 	// MaxWaiting is how many may so wait at once; one more is refused at once. Default: 100.
 	MaxWaiting int64

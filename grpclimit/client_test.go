@@ -188,7 +188,7 @@ func TestClientWaitsAsTheServerSays(t *testing.T) {
 			t.Errorf("%d pushbacks left", n)
 		}
 		// A shorter word that comes later does not shorten a longer one.
-		clientUnary(t.Context(), c, pushbackError(20*time.Second))
+		_ = clientUnary(t.Context(), c, pushbackError(20*time.Second))
 		c.pushback.observe(&Call{gate: &c.gate, method: unaryMethod}, pushbackError(time.Second))
 		start = time.Now()
 		err := clientUnary(t.Context(), c, nil)
@@ -202,7 +202,7 @@ func TestClientWaitsAsTheServerSays(t *testing.T) {
 		wantCode(t, clientUnary(ctx, c, nil), codes.Canceled)
 		// One wait bounds both: 4 s for the server, then the limit's own.
 		slow := newClient(t, newLimiter(t, "1/8s", "target"), &ClientConfig{MaxWait: 10 * time.Second})
-		clientUnary(t.Context(), slow, pushbackError(4*time.Second))
+		_ = clientUnary(t.Context(), slow, pushbackError(4*time.Second))
 		start = time.Now()
 		wantCode(t, clientUnary(t.Context(), slow, nil), codes.OK)
 		if took := time.Since(start); took != 8*time.Second {

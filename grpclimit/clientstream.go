@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -27,7 +28,7 @@ func (c *Client) Stream(
 		c.pushback.observe(call, err)
 	}
 	// A slice of its own: the caller's may have room for one more, which is not ours.
-	opts = append(opts[:len(opts):len(opts)], grpc.OnFinish(finish))
+	opts = append(slices.Clip(opts), grpc.OnFinish(finish))
 	started := false
 	defer func() {
 		if !started {

@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -83,6 +84,8 @@ func (g *gate) check() error {
 const (
 	defaultMaxWaiting = 100
 	defaultIPv6Prefix = 64
+	// shortestWait keeps a decider that refuses without saying for how long from being asked in a loop.
+	shortestWait = time.Millisecond
 )
 
 // callCost is what a call costs: 1 unless the configuration says otherwise.
@@ -123,34 +126,80 @@ func (g *gate) passMessage(c *Call, message any, cost func(*Call) int64) error {
 	return err
 }
 
-// pass charges the cost and waits for as long as the decision says, or for another that is better, as far as w allows.
-// The error, which has a gRPC status, is nil when the call may go on; what was decided is then in the call.
+// pass charges the cost, and waits for its turn as far as w allows. The error, which has a gRPC status, is nil when the call
+// may go on; what was decided is then in the call.
 func (g *gate) pass(c *Call, w *wait, cost int64) error {
 	if cost <= 0 {
 		return nil
+	}
+	if g.limiter != nil && g.limiter.Limit().Algorithm == tidegate.LeakyBucket {
+		// Its queue makes calls wait: by a reservation, so that one that gives up is given back.
+		if err := g.reserve(c, 0, cost); !errors.Is(err, tidegate.ErrUnsupported) {
+			return err
+		}
 	}
 	for {
 		d, err := g.decider.Decide(c.ctx, c, cost)
 		switch {
 		case err != nil:
 			return g.failed(c, err)
-		case !d.Allowed:
-			if d.Unavailable() || !w.sleep(c.ctx, d.RetryAfter) {
-				if err := c.ctx.Err(); err != nil {
-					return status.FromContextError(err).Err()
-				}
-				return g.refuse(d)
-			}
-			continue
-		case d.Delay > 0:
+		case d.Allowed:
 			if err := sleep(c.ctx, d.Delay); err != nil {
 				return status.FromContextError(err).Err()
 			}
+			g.decided(c, d)
+			return nil
+		case d.Unavailable() || !w.enter(c.ctx, max(d.RetryAfter, shortestWait)):
+			if err := c.ctx.Err(); err != nil {
+				return status.FromContextError(err).Err()
+			}
+			return g.refuse(d)
 		}
-		g.failures.over(g.log)
-		c.decision, c.decided = d, true
+		if g.limiter != nil {
+			// The store gives turns in order, to those who reserve them.
+			if err := g.reserve(c, w.left(c.ctx), cost); !errors.Is(err, tidegate.ErrUnsupported) {
+				return err
+			}
+		}
+		// An engine of rules, or a sliding log: who asks when there is room passes.
+		if err := sleep(c.ctx, max(d.RetryAfter, shortestWait)); err != nil {
+			return status.FromContextError(err).Err()
+		}
+	}
+}
+
+// reserve takes a turn that is later by at most so much, or by as much as a leaky bucket's queue says, and sleeps until then.
+// It is [tidegate.ErrUnsupported] if the limit has none.
+func (g *gate) reserve(c *Call, most time.Duration, cost int64) error {
+	key, ok := c.Attribute(g.limiter.KeyBy())
+	if !ok {
+		g.decided(c, tidegate.Combine(nil, nil))
 		return nil
 	}
+	r, err := g.limiter.ReserveWithin(c.ctx, key, cost, most, 0)
+	switch {
+	case errors.Is(err, tidegate.ErrUnsupported):
+		return err
+	case err != nil:
+		return g.failed(c, err)
+	case !r.OK():
+		return g.refuse(r.Decision())
+	}
+	if err := sleep(c.ctx, r.Delay()); err != nil {
+		// The caller is gone, the charge is not: give it back on a context of its own, briefly.
+		back, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), releaseTimeout)
+		defer cancel()
+		_ = r.Cancel(back) // what cannot be given back stays charged
+		return status.FromContextError(err).Err()
+	}
+	g.decided(c, r.Decision())
+	return nil
+}
+
+// decided notes the decision that let the call pass.
+func (g *gate) decided(c *Call, d tidegate.Decision) {
+	g.failures.over(g.log)
+	c.decision, c.decided = d, true
 }
 
 // failed says what happens to a call that could not be decided on.

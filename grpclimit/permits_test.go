@@ -91,11 +91,11 @@ func TestServerReleasesPermits(t *testing.T) {
 	for i, handler := range []grpc.UnaryHandler{
 		func(context.Context, any) (any, error) { return nil, errors.New("failed") },
 		func(context.Context, any) (any, error) { panic("failed") },
-		func(context.Context, any) (any, error) { t.Error("not refused"); return nil, nil },
+		func(context.Context, any) (any, error) { t.Error("not refused"); return "", nil },
 	} {
 		func() {
-			defer func() { recover() }()
-			s.Unary(t.Context(), nil, info, func(ctx context.Context, req any) (any, error) {
+			defer func() { _ = recover() }()
+			_, _ = s.Unary(t.Context(), nil, info, func(ctx context.Context, req any) (any, error) {
 				if n := free(t, permits, key); n != 0 {
 					t.Errorf("call %d: %d permits left while it runs, want 0", i, n)
 				}
@@ -109,8 +109,8 @@ func TestServerReleasesPermits(t *testing.T) {
 	// A function of the configuration that panics leaves no permit behind either.
 	s = newServer(t, rate, &ServerConfig{Permits: permits, Cost: func(*Call) int64 { panic("failed") }})
 	func() {
-		defer func() { recover() }()
-		unary(t.Context(), s)
+		defer func() { _ = recover() }()
+		_ = unary(t.Context(), s)
 	}()
 	if n := free(t, permits, ""); n != 1 {
 		t.Errorf("after a panic in Cost: %d permits left, want 1", n)
@@ -125,7 +125,7 @@ func TestServerRenewsPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		permits := newLimiter(t, "1 concurrent ttl 3s", "")
 		s := newServer(t, newLimiter(t, "unlimited", ""), &ServerConfig{Permits: permits})
-		s.Unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod}, func(context.Context, any) (any, error) {
+		_, _ = s.Unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod}, func(context.Context, any) (any, error) {
 			for range 20 {
 				time.Sleep(time.Second)
 				if n := free(t, permits, ""); n != 0 {
@@ -187,7 +187,7 @@ func TestClientPermits(t *testing.T) {
 		{"the end of a stream", func() {
 			s := start(ctx, c)
 			wantCode(t, call(t, c), codes.ResourceExhausted)
-			s.CloseSend()
+			_ = s.CloseSend()
 			if _, err := s.Recv(); !errors.Is(err, io.EOF) {
 				t.Error(err)
 			}

@@ -60,7 +60,10 @@ func (p *pushbacks) pass(c *Call, w *wait) error {
 		if left <= 0 {
 			return nil
 		}
-		if w.sleep(c.ctx, left) {
+		if w.enter(c.ctx, left) {
+			if err := sleep(c.ctx, left); err != nil {
+				return status.FromContextError(err).Err()
+			}
 			continue // the server may have said more since
 		}
 		if err := c.ctx.Err(); err != nil {
@@ -97,7 +100,7 @@ func (p *pushbacks) observe(c *Call, err error) {
 	if p == nil || err == nil {
 		return
 	}
-	if r := (*refusal)(nil); errors.As(err, &r) {
+	if _, ok := errors.AsType[*refusal](err); ok {
 		return // of another client's interceptors, not of the server
 	}
 	s, ok := status.FromError(err)

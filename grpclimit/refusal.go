@@ -108,20 +108,19 @@ func pushback(d time.Duration) string {
 	return strconv.FormatInt(int64(ms), 10)
 }
 
-// seconds is d in whole seconds, rounded up.
+// seconds is d in whole seconds, rounded up, and at most what clients keep in 32 bits.
 func seconds(d time.Duration) int64 {
 	s := int64(d / time.Second)
 	if d%time.Second > 0 {
 		s++
 	}
-	return s
+	return min(s, 1<<31-1)
 }
 
 // RetryDelay returns how long to wait before the call that failed with err is made again, as its google.rpc.RetryInfo tells;
 // false where there is none, so that it is not known when, or whether, that is of use.
 func RetryDelay(err error) (time.Duration, bool) {
-	var r *refusal
-	if errors.As(err, &r) { // without the detour over the wire's form
+	if r, ok := errors.AsType[*refusal](err); ok { // without the detour over the wire's form
 		return r.retry, r.retry != tidegate.Never
 	}
 	s, ok := status.FromError(err)

@@ -46,8 +46,10 @@ type ServerConfig struct {
 	Permits *tidegate.Limiter
 	// PermitsBy is the attribute by which permits are counted, such as "method". Default: none, all calls together.
 	PermitsBy string
-	// MaxWait is how long a call or message may wait for its turn, if its context leaves as much, before it is refused.
-	// It does not bound the delay of a leaky bucket, whose queue does. Default: 0, it is refused at once.
+	// MaxWait is how long a call or message may wait for its turn; one for which that, or what its context leaves, is too
+	// short is refused at once. Turns come in order, across replicas, under a *tidegate.Limiter, but for a sliding log; under
+	// other deciders who asks when there is room passes. The queue of a leaky bucket has a bound of its own, not this one.
+	// Default: 0, none waits.
 	MaxWait time.Duration
 	// MaxWaiting is how many may so wait at once; one more is refused at once. Default: 100.
 	MaxWaiting int64
@@ -131,8 +133,7 @@ func (s *Server) admit(c *Call) (*held, error) {
 
 // setTrailer tells the client what a refusal of this gate has to tell.
 func setTrailer(ctx context.Context, g *gate, err error) {
-	var r *refusal
-	if errors.As(err, &r) && r.gate == g {
+	if r, ok := errors.AsType[*refusal](err); ok && r.gate == g {
 		_ = grpc.SetTrailer(ctx, r.trailer()) // fails where there is no transport, as in a test that calls the interceptor
 	}
 }
@@ -142,8 +143,7 @@ func (s *Server) isProbe(method string) bool {
 	if s.chargeProbes {
 		return false
 	}
-	service, _ := cutMethod(method)
-	switch service {
+	switch serviceOf(method) {
 	case "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection":
 		return true
 	}

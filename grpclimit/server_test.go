@@ -144,13 +144,13 @@ func TestServerAdmitsExactlyTheLimit(t *testing.T) {
 		c := dial(t, addr, nil)
 		wg.Go(func() {
 			for range each {
-				switch _, err := c.UnaryCall(t.Context(), &testgrpc.SimpleRequest{}); {
-				case err == nil:
+				_, err := c.UnaryCall(t.Context(), &testgrpc.SimpleRequest{})
+				if err == nil {
 					passed.Add(1)
-				default:
-					wantCode(t, err, codes.ResourceExhausted)
-					refused.Add(1)
+					continue
 				}
+				wantCode(t, err, codes.ResourceExhausted)
+				refused.Add(1)
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func TestServerSkips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.CloseSend()
+	_ = s.CloseSend()
 	if _, err := s.Recv(); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
@@ -204,7 +204,7 @@ func TestServerProbes(t *testing.T) {
 		api := newLimiter(t, "none", "ip")
 		limit := newServer(t, api, &ServerConfig{ChargeProbes: charge})
 		healthServer := health.NewServer()
-		defer healthServer.Shutdown()
+		t.Cleanup(healthServer.Shutdown)
 		cc := connect(t, serve(t, limit, &service{}, func(s *grpc.Server) {
 			healthgrpc.RegisterHealthServer(s, healthServer)
 			reflection.Register(s)
@@ -219,7 +219,7 @@ func TestServerProbes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.CloseSend()
+		_ = s.CloseSend()
 		_, err = s.Recv()
 		wantCode(t, ignoreEOF(err), want)
 		wantCode(t, call(t, testgrpc.NewTestServiceClient(cc)), codes.ResourceExhausted)

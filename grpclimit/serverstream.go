@@ -29,7 +29,7 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		err = handler(srv, s.wrap(ss, cc))
 	}
 	// A handler that goes on after a refusal, and then ends well, was not refused.
-	if r := (*refusal)(nil); errors.As(err, &r) && r.gate == &s.gate {
+	if r, ok := errors.AsType[*refusal](err); ok && r.gate == &s.gate {
 		ss.SetTrailer(r.trailer())
 	}
 	return err

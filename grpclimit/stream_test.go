@@ -114,8 +114,8 @@ func TestServerStreamAfterRefusal(t *testing.T) {
 	cost := func(*Call) int64 { return 3 }
 	c := dial(t, serve(t, newServer(t, api, &ServerConfig{ReceiveCost: cost}), svc), nil)
 	s := duplex(t, t.Context(), c)
-	s.Send(message(1))
-	s.Send(message(1))
+	_ = s.Send(message(1))
+	_ = s.Send(message(1))
 	if _, err := s.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("got %v, want the end that the handler chose", err)
 	}
@@ -156,7 +156,7 @@ func TestServerMessagesBothWaysAtOnce(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			s.CloseSend()
+			_ = s.CloseSend()
 		})
 		wg.Go(func() {
 			for {
@@ -267,7 +267,7 @@ func TestStreamsAreOtherwiseUnchanged(t *testing.T) {
 	if err := talk(s, 1); err != nil {
 		t.Error(err)
 	}
-	s.CloseSend()
+	_ = s.CloseSend()
 	if _, err := s.Recv(); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}

@@ -8,44 +8,47 @@ import (
 )
 
 // wait is the patience of one call or message: it may sleep several times, for MaxWait in all, and is one of MaxWaiting
-// from its first sleep until it ends.
+// from when it enters until it ends.
 type wait struct {
 	gate  *gate
-	until time.Time // when its patience ends; zero before the first sleep
+	until time.Time // when its patience ends; zero before it enters
 }
 
-// sleep sleeps for d and reports true; or it reports false, at once where d is longer than the patience or the context
-// lasts or where too many wait already, or when the context ends.
-func (w *wait) sleep(ctx context.Context, d time.Duration) bool {
+// enter reports whether the caller may sleep for d: not where d is longer than the patience or the context lasts, nor where
+// too many wait already.
+func (w *wait) enter(ctx context.Context, d time.Duration) bool {
 	g := w.gate
-	if g.maxWait == 0 || d == tidegate.Never {
+	if g.maxWait == 0 || d == tidegate.Never || ctx.Err() != nil {
 		return false
 	}
-	d = max(d, time.Millisecond) // a decider that says 0 is not asked in a loop
 	now := time.Now()
-	first := w.until.IsZero()
-	if first {
-		w.until = now.Add(g.maxWait)
+	until := w.until
+	if until.IsZero() {
+		until = now.Add(g.maxWait)
 	}
-	if d > w.until.Sub(now) {
-		return w.refuse(first)
+	if d > until.Sub(now) {
+		return false
 	}
 	if end, ok := ctx.Deadline(); ok && d >= end.Sub(now) {
-		return w.refuse(first)
+		return false
 	}
-	if first && g.waiting.Add(1) > g.maxWaiting {
-		g.waiting.Add(-1)
-		return w.refuse(first)
+	if w.until.IsZero() {
+		if g.waiting.Add(1) > g.maxWaiting {
+			g.waiting.Add(-1)
+			return false
+		}
+		w.until = until
 	}
-	return sleep(ctx, d) == nil
+	return true
 }
 
-// refuse forgets a first sleep that did not come about, so that end gives no place back.
-func (w *wait) refuse(first bool) bool {
-	if first {
-		w.until = time.Time{}
+// left is how long it may still sleep, once it has entered.
+func (w *wait) left(ctx context.Context) time.Duration {
+	left := time.Until(w.until)
+	if end, ok := ctx.Deadline(); ok {
+		left = min(left, time.Until(end))
 	}
-	return false
+	return max(left, 0)
 }
 
 // end gives the place among those that wait back.
@@ -58,6 +61,9 @@ func (w *wait) end() {
 
 // sleep sleeps for d, or until the context ends, whose error it returns; at once if that is bound to come first.
 func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
 		if err := ctx.Err(); err != nil {
 			return err

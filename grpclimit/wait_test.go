@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -91,15 +92,15 @@ func TestNoMoreWaitThanAllowed(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 1000 {
 			wg.Go(func() {
-				switch err := unary(t.Context(), s); {
-				case err == nil:
+				err := unary(t.Context(), s)
+				if err == nil {
 					passed.Add(1)
-				default:
-					wantCode(t, err, codes.ResourceExhausted)
-					refused.Add(1)
-					if time.Since(start) != 0 {
-						late.Add(1)
-					}
+					return
+				}
+				wantCode(t, err, codes.ResourceExhausted)
+				refused.Add(1)
+				if time.Since(start) != 0 {
+					late.Add(1)
 				}
 			})
 		}
@@ -111,6 +112,57 @@ func TestNoMoreWaitThanAllowed(t *testing.T) {
 			t.Errorf("%d still counted as waiting", n)
 		}
 	})
+}
+
+// Those who wait are served in the order in which they came, whoever comes in between.
+func TestTurnsComeInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, newLimiter(t, "1/s", "method"), &ServerConfig{MaxWait: time.Minute})
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				wantCode(t, unary(t.Context(), s), codes.OK)
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+			})
+			synctest.Wait()
+			time.Sleep(100 * time.Millisecond)
+		}
+		wg.Wait()
+		if !slices.IsSorted(order) || len(order) != 20 {
+			t.Errorf("served in the order %v", order)
+		}
+	})
+}
+
+// What has no turns to give is asked again when there is room: an engine of rules, a sliding log.
+func TestWaitsWithoutReservations(t *testing.T) {
+	for _, name := range []string{"engine", "sliding log"} {
+		synctest.Test(t, func(t *testing.T) {
+			var d tidegate.Decider = newLimiter(t, "1/s sliding-log", "method")
+			if name == "engine" {
+				d = deciderFunc(newLimiter(t, "1/s", "method").Decide)
+			}
+			s := newServer(t, d, &ServerConfig{MaxWait: 2 * time.Second})
+			start := time.Now()
+			var passed atomic.Int64
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					if unary(t.Context(), s) == nil {
+						passed.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			if took := time.Since(start); passed.Load() != 3 || took != 2*time.Second {
+				t.Errorf("%s: %d passed in %v, want 3 in 2s", name, passed.Load(), took)
+			}
+		})
+	}
 }
 
 // A leaky bucket's queue has an order and a bound of its own.
@@ -144,6 +196,11 @@ func TestKeepsToTheDelayOfALeakyBucket(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("took %v", took)
 		}
+		// It is given back, so that the next one does not wait for it.
+		wantCode(t, unary(t.Context(), s), codes.OK)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("the next one took %v, want 1s", took)
+		}
 	})
 }
 
@@ -175,7 +232,7 @@ func TestFailuresAreLoggedByState(t *testing.T) {
 		}), &ServerConfig{Logger: log.logger()})
 		for i := range 3000 { // 30 s, with two calls of three failing
 			fail.Store(i%3 != 0)
-			unary(t.Context(), s)
+			_ = unary(t.Context(), s)
 			time.Sleep(10 * time.Millisecond)
 		}
 		lines := 0
