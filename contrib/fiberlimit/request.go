@@ -40,7 +40,8 @@ func (r request) Values(name string) []string {
 // HTTP returns a request of net/http that is made of this one, without its body.
 func (r request) HTTP() *http.Request {
 	in := r.c.Request()
-	u, err := url.ParseRequestURI(string(in.RequestURI()))
+	uri := string(in.Header.RequestURI()) // that of the request, rather than of its header, is written anew from what was parsed
+	u, err := url.ParseRequestURI(uri)
 	if err != nil {
 		u = &url.URL{Path: r.Path(), RawQuery: r.Query()}
 	}
@@ -58,7 +59,7 @@ func (r request) HTTP() *http.Request {
 		ContentLength: max(-1, int64(in.Header.ContentLength())),
 		Host:          r.Host(),
 		RemoteAddr:    r.RemoteAddr(),
-		RequestURI:    string(in.RequestURI()),
+		RequestURI:    uri,
 		TLS:           r.c.RequestCtx().TLSConnectionState(),
 		Pattern:       r.Pattern(),
 	}
