@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := echo.New()
-		e.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		e.Logger = slog.New(slog.DiscardHandler)
 		e.Use(limits)
 		for _, route := range s.Routes {
 			e.Any(route, func(c *echo.Context) error {
@@ -67,7 +67,7 @@ func newEcho(t *testing.T, d tidegate.Decider, cfg *httplimit.Config) *echo.Echo
 		t.Fatal(err)
 	}
 	e := echo.New()
-	e.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	e.Logger = slog.New(slog.DiscardHandler)
 	e.Use(middleware.Recover(), limits)
 	return e
 }

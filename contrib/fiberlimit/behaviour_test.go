@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v3"
-	"github.com/gofiber/fiber/v3/middleware/recover"
+	recovery "github.com/gofiber/fiber/v3/middleware/recover"
 
 	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/contrib/fiberlimit"
@@ -38,7 +38,7 @@ func newApp(t *testing.T, d tidegate.Decider, cfg *httplimit.Config) *fiber.App 
 		t.Fatal(err)
 	}
 	app := fiber.New()
-	app.Use(recover.New(), limits)
+	app.Use(recovery.New(), limits)
 	return app
 }
 
