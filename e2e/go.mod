@@ -8,6 +8,7 @@ require (
 	github.com/chromedp/chromedp v0.23.1
 	github.com/coder/websocket v1.8.15
 	github.com/dunglas/httpsfv v1.1.2
+	github.com/go-chi/chi/v5 v5.5.0
 	github.com/rs/cors v1.11.1
 	github.com/tidegate-go/tidegate v0.0.0
 	go.uber.org/goleak v1.3.0
