@@ -16,18 +16,18 @@ func TestHotKeyStays(t *testing.T) {
 		burst    int64
 		every    time.Duration
 		distinct int
+		most     int
 		again    int64 // how often it may have been forgotten all the same
 	}{
-		{"50/s burst 50", 50, 20 * time.Millisecond, 1_000_000, 0}, // the others are idle after 20 ms
-		{"50/h burst 50", 50, 72 * time.Second, 1_000_000, 0},      // they are not, but have used little
-		{"30/h burst 1", 1, 2 * time.Minute, 5_000_000, 2},         // they have used as much, and now and then two samples fall between two asks
+		{"50/s burst 50", 50, 20 * time.Millisecond, 1_000_000, 20_000, 0}, // the others are idle after 20 ms
+		{"50/h burst 50", 50, 72 * time.Second, 1_000_000, 20_000, 0},      // they are not, but have used little
+		{"30/h burst 1", 1, 2 * time.Minute, 5_000_000, 100_000, 2},        // they have used as much, and now and then two samples fall between two asks
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			distinct := c.distinct
+			distinct, most := c.distinct, c.most
 			if raceDetector {
 				distinct /= 20
 			}
-			most := distinct / 50
 			var empty runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&empty)

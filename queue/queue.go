@@ -20,6 +20,8 @@ type Queue[T any] struct {
 	workers chan struct{}      // a token for each job that runs
 	stop    context.Context    //nolint:containedctx // ends when jobs no longer get turns, and those that run are to stop
 	cancel  context.CancelFunc // of stop
+	turns   context.Context    //nolint:containedctx // ends with stop, or when no job will need a turn any more
+	enough  context.CancelFunc // of turns
 	idle    chan struct{}      // closed when all is done after closing
 
 	mu      sync.Mutex
@@ -70,6 +72,7 @@ func New[T any](limiter Waiter, run func(ctx context.Context, job T), cfg *Confi
 		waiting: list.New(),
 	}
 	q.stop, q.cancel = context.WithCancel(context.Background()) //nolint:gosec // serve calls it when it ends
+	q.turns, q.enough = context.WithCancel(q.stop)
 	go q.serve()
 	return q, nil
 }
@@ -134,6 +137,7 @@ func (q *Queue[T]) Stats() Stats {
 func (q *Queue[T]) Shutdown(ctx context.Context) (left []T, err error) {
 	q.mu.Lock()
 	q.closed = true
+	q.done()
 	q.mu.Unlock()
 	q.poke()
 	select {
@@ -193,10 +197,17 @@ func (q *Queue[T]) leave(at *list.Element) {
 	if gone {
 		q.stats.Dropped++
 	}
+	q.done()
 	q.mu.Unlock()
 	if gone {
 		q.cfg.Dropped(w.job, w.ctx.Err())
-		q.poke() // it may have been the last
+	}
+}
+
+// done stops waiting for a turn that no job will need. It runs under the lock.
+func (q *Queue[T]) done() {
+	if q.closed && q.waiting.Len() == 0 {
+		q.enough()
 	}
 }
 

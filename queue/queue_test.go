@@ -370,6 +370,42 @@ func TestLimiterFails(t *testing.T) {
 	})
 }
 
+// A shutdown does not wait for a turn that nobody is left to take, nor does it spend it.
+func TestShutdownWhenTheLastJobLeaves(t *testing.T) {
+	for name, first := range map[string]bool{"before": true, "during": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ran := 0
+				l := limiter(t, "1/h leaky-bucket queue 10")
+				q, err := New(l, func(context.Context, int) { ran++ }, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				_ = q.Put(t.Context(), 1)
+				synctest.Wait()
+				_ = q.Put(ctx, 2)
+				synctest.Wait()
+				start := time.Now()
+				if first {
+					leave()
+					synctest.Wait()
+				} else {
+					time.AfterFunc(time.Second, leave)
+				}
+				shutdown(t, q)
+				if took := time.Since(start); took > time.Second || ran != 1 {
+					t.Errorf("%v, %d ran", took, ran)
+				}
+				if d, err := l.Peek(t.Context(), ""); err != nil || d.ResetAfter > time.Hour {
+					t.Errorf("the turn was spent: %+v, %v", d, err)
+				}
+			})
+		})
+	}
+}
+
 // A shutdown does not wait for a limiter that cannot say.
 func TestShutdownWhileTheLimiterFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -73,12 +73,12 @@ func (q *Queue[T]) next() *waiter[T] {
 	return w
 }
 
-// turn waits for a turn, whatever that takes, and reports false if the queue was stopped.
+// turn waits for a turn, whatever that takes, and reports false if none is needed any more.
 func (q *Queue[T]) turn() bool {
 	retry := leastRetry
 	for {
-		err := q.limiter.WaitN(q.stop, q.cfg.Key, 1)
-		if err == nil || q.stop.Err() != nil {
+		err := q.limiter.WaitN(q.turns, q.cfg.Key, 1)
+		if err == nil || q.turns.Err() != nil {
 			return err == nil
 		}
 		wait := retry
@@ -89,7 +89,7 @@ func (q *Queue[T]) turn() bool {
 			q.cfg.Failed(err)
 			retry = min(2*retry, mostRetry)
 		}
-		if !sleep(q.stop, wait) {
+		if !sleep(q.turns, wait) {
 			return false
 		}
 	}

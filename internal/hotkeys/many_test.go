@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -83,6 +84,46 @@ func TestMillionsOfKeys(t *testing.T) {
 			runtime.KeepAlive(h)
 		})
 	}
+}
+
+// What comes once each stays in its cells: it displaces nothing that counts more, and makes nothing uncertain that was watched
+// before.
+func TestTailDisplacesNothing(t *testing.T) {
+	h := open(t, Config{Window: time.Hour})
+	const watched = 100 // fewer than there is room for in the parts
+	for n := range watched {
+		h.Observe("r", "watched"+strconv.Itoa(n), 20, true)
+	}
+	for n := range 30_000 { // some seven in each cell
+		h.Observe("r", "tail"+strconv.Itoa(n), 1, true)
+	}
+	for _, e := range h.Top("r", watched, ByTraffic) {
+		if !strings.HasPrefix(e.Key, "watched") || e.Count < 19.9 || e.Error != 0 {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// What a key is counted away from home, where it is not watched, is in its error.
+func TestStrangersAreInTheError(t *testing.T) {
+	h := open(t, Config{Window: time.Hour, Keys: parts}) // one in each part
+	h.Observe("r", "key", 1, true)
+	s := h.ruleFor("r", 0).by[ByTraffic].Load()
+	home := 0
+	for i := range s.parts {
+		if len(s.parts[i].ids) > 0 {
+			home = i
+		}
+	}
+	key, away := s.parts[home].ids[0], &s.parts[home^1]
+	away.add(id{1, 1}, "", "heavy", 100, away.step, false)
+	away.add(key, "", "key", 30, away.step, true) // as while home is locked
+	for _, e := range h.Top("r", parts, ByTraffic) {
+		if e.Key == "key" && e.Count < 1.1 && e.Count+e.Error > 30.9 {
+			return
+		}
+	}
+	t.Errorf("31 of key is not within the bounds of %+v", h.Top("r", parts, ByTraffic))
 }
 
 // Many goroutines at one key and at others: what parts that stand in for each other know of a key is added up.

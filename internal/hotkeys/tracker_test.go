@@ -116,6 +116,9 @@ func TestRebase(t *testing.T) {
 		if got := h.Top("r", 1, ByTraffic)[0]; math.Abs(got.Count/want-1) > 0.03 || got.Error > 1e-6 {
 			t.Errorf("%v, want %v", got, want)
 		}
+		if got := h.Total("r", ByTraffic); math.Abs(got/want-1) > 0.03 {
+			t.Errorf("a total of %v, want %v", got, want)
+		}
 		p := &h.ruleFor("r", 0).by[ByTraffic].Load().parts[0]
 		if p.weight > math.Exp(rebaseAfter/stepsPerWindow) {
 			t.Errorf("weight %v", p.weight)
