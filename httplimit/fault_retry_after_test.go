@@ -78,6 +78,12 @@ func TestJitter(t *testing.T) {
 	if got, ok := get(middleware(t, never, &httplimit.Config{Jitter: time.Hour}).Wrap(http.HandlerFunc(nil))).Header()["Retry-After"]; ok {
 		t.Errorf("never is told as %q", got)
 	}
+	now := decider(func(context.Context, tidegate.Attributes, int64) (tidegate.Decision, error) {
+		return tidegate.Decision{Limit: 1}, nil // at the very edge of a window
+	})
+	if got := get(middleware(t, now, nil).Wrap(http.HandlerFunc(nil))).Header().Get("Retry-After"); got != "1" {
+		t.Errorf("no wait at all is told as %q", got)
+	}
 	ages := decider(func(context.Context, tidegate.Attributes, int64) (tidegate.Decision, error) {
 		return tidegate.Decision{Limit: 1, RetryAfter: math.MaxInt64 - 1}, nil
 	})

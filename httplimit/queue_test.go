@@ -2,7 +2,9 @@ package httplimit_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -122,6 +124,30 @@ func TestQueueMemoryIsFlat(t *testing.T) {
 		}
 		if after := heap(); after > before+512<<10 {
 			t.Errorf("the heap grew from %d to %d bytes", before, after)
+		}
+	})
+}
+
+// The line of a key is forgotten when nobody stands in it.
+func TestQueueForgetsLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := middleware(t, limiter(t, "1 concurrent"), &httplimit.Config{Queue: httplimit.Queue{Length: 1000, Wait: time.Minute}})
+		h := m.Wrap(takes(time.Second))
+		var group sync.WaitGroup
+		for i := range 300 {
+			group.Go(func() {
+				r := httptest.NewRequest(http.MethodGet, "/", nil)
+				r.RemoteAddr = fmt.Sprintf("203.0.113.%d:1", i%100)
+				h.ServeHTTP(httptest.NewRecorder(), r)
+			})
+		}
+		time.Sleep(time.Millisecond)
+		if n := m.Lines(); n != 100 {
+			t.Errorf("%d lines, want one for each of 100 keys", n)
+		}
+		group.Wait()
+		if n := m.Lines(); n != 0 {
+			t.Errorf("%d lines are left", n)
 		}
 	})
 }

@@ -2,8 +2,10 @@ package clientip_test
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/tidegate-go/tidegate/httplimit/clientip"
 )
@@ -167,6 +169,34 @@ func TestIdentity(t *testing.T) {
 				t.Errorf("the address is %v", a)
 			}
 		})
+	}
+}
+
+// A key is kept by stores: it must not keep a header line of many kilobytes in memory with it.
+func TestKeyDoesNotKeepALongLine(t *testing.T) {
+	r, err := clientip.New(&clientip.Config{Hops: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Repeat("x", 1<<16) + ", 203.0.113.9"
+	key, _ := r.Key("10.0.0.1:1", clientip.Lines{line})
+	if key != "203.0.113.9" || unsafe.StringData(key) == unsafe.StringData(line[len(line)-len(key):]) {
+		t.Errorf("the key %q is a part of the line", key)
+	}
+}
+
+// An address that somebody else has parsed is the same client in whichever form it comes.
+func TestKeyOf(t *testing.T) {
+	r, err := clientip.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"::ffff:203.0.113.9": "203.0.113.9", "203.0.113.9": "203.0.113.9", "fe80::1%eth0": "fe80::", "2001:db8:1:2::9": "2001:db8:1:2::",
+	} {
+		if got := r.KeyOf(netip.MustParseAddr(text)); got != want {
+			t.Errorf("%s is the client %s, want %s", text, got, want)
+		}
 	}
 }
 

@@ -232,6 +232,7 @@ func options() []testCase {
 			step{}.with(http.MethodOptions, "", origin, "https://example.com", asks, "PUT"),
 			passes.with(http.MethodOptions, "", origin, "https://example.com"), // without the other header it is none
 			denied,
+			denied.with(http.MethodPost, "", origin, "https://example.com", asks, "PUT"), // nor with another method
 			step{}.with(http.MethodOptions, "", origin, "https://example.com", asks, "PUT"),
 		}},
 		{name: "preflights are charged when told", limit: once, config: httplimit.Config{ChargePreflights: true}, steps: []step{
