@@ -115,8 +115,10 @@ type Matched struct {
 	Rule *Rule
 	// Override is which of the rule's overrides applies; -1 if none does.
 	Override int
+	// Lacking says that the request is refused because it lacks an attribute that the rule needs, or because its cost is
+	// no number. The charge's limit is then none, and its key empty.
+	Lacking bool
 	// Charge is what the store is asked: the key, the limit that counts now, the cost, and whether in shadow.
-	// Where a request is refused for what it lacks, its limit is none and its key empty.
 	Charge tidegate.Charge
 	// Decision is the rule's own, once [Engine.Take] has filled it in.
 	Decision tidegate.Decision
@@ -169,8 +171,8 @@ func (e *Engine) Take(ctx context.Context, matched []Matched) (tidegate.Decision
 		ev.charges = append(ev.charges, matched[i].Charge)
 	}
 	d, err := e.takeFor(ctx, ev, matched)
-	for i := range ev.decisions {
-		matched[i].Decision = ev.decisions[i]
+	for i, own := range ev.decisions {
+		matched[i].Decision = own //nolint:gosec // there is one for each
 	}
 	return d, err
 }

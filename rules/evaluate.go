@@ -25,6 +25,7 @@ type evaluation struct {
 type hit struct {
 	rule     *compiled
 	override int
+	lacking  bool
 }
 
 var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
@@ -135,7 +136,7 @@ func (ev *evaluation) refuse(c *compiled, cost int64) {
 	}
 	var enforced bool
 	enforced, ev.hash = c.isEnforced("", ev.hash)
-	ev.hits = append(ev.hits, hit{c, -1})
+	ev.hits = append(ev.hits, hit{c, -1, true})
 	ev.charges = append(ev.charges, tidegate.Charge{
 		Rule: c.Name, Limit: c.never.limit, Version: c.never.version, Cost: cost, Shadow: !enforced,
 	})
@@ -148,7 +149,7 @@ func (ev *evaluation) add(c *compiled, cost, times int64, now time.Time) {
 	k := key.Join(ev.parts)
 	var enforced bool
 	enforced, ev.hash = c.isEnforced(k, ev.hash)
-	ev.hits = append(ev.hits, hit{c, n})
+	ev.hits = append(ev.hits, hit{c, n, false})
 	ev.charges = append(ev.charges, tidegate.Charge{
 		Rule:      c.Name,
 		Key:       k,
@@ -191,7 +192,8 @@ func (ev *evaluation) spends() bool {
 // appendMatched appends what the evaluation found.
 func (ev *evaluation) appendMatched(dst []Matched) []Matched {
 	for i := range ev.hits {
-		dst = append(dst, Matched{Rule: ev.hits[i].rule.Rule, Override: ev.hits[i].override, Charge: ev.charges[i]})
+		h := &ev.hits[i]
+		dst = append(dst, Matched{Rule: h.rule.Rule, Override: h.override, Lacking: h.lacking, Charge: ev.charges[i]})
 	}
 	return dst
 }

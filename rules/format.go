@@ -25,7 +25,7 @@ type ruleForm struct {
 	Shadow         bool           `json:"shadow,omitempty" jsonschema:"description=Decide and count\\, but never refuse."`
 	Enforce        percentForm    `json:"enforce,omitempty" jsonschema:"description=The part of the keys that the rule is enforced for; it is in shadow for the rest."`
 	Missing        missingForm    `json:"missing,omitempty" jsonschema:"description=What becomes of a request that lacks an attribute of the key or the cost. Default: skip."`
-	Breaker        breakerForm    `json:"breaker,omitempty" jsonschema:"description=When to stop calling what is behind the rule."`
+	Breaker        breakerForm    `json:"breaker,omitzero" jsonschema:"description=When to stop calling what is behind the rule."`
 	Tighten        tightenForm    `json:"tighten,omitempty" jsonschema:"description=How much of the limit is left while the breaker of a rule is not closed."`
 }
 

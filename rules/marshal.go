@@ -100,11 +100,9 @@ func (k *Breaker) yaml(indent string) string {
 func (m Match) String() string {
 	parts := make([]string, len(m))
 	for i := range m {
-		value := ""
-		if p := m[i].Patterns; len(p) == 1 {
-			value = quoted(p[0])
-		} else {
-			value = list(p)
+		value := list(m[i].Patterns)
+		if len(m[i].Patterns) == 1 {
+			value = quoted(m[i].Patterns[0])
 		}
 		parts[i] = quoted(m[i].Attribute) + ": " + value
 	}

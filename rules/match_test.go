@@ -232,7 +232,7 @@ rules:
 		t.Errorf("%v allocations with a key of two parts", n)
 	}
 	key := []string{"v1"}
-	if n := testing.AllocsPerRun(500, func() { e.TakeKey(ctx, "user", key, 1) }); n != 0 {
+	if n := testing.AllocsPerRun(500, func() { _, _ = e.TakeKey(ctx, "user", key, 1) }); n != 0 {
 		t.Errorf("%v allocations by key", n)
 	}
 }

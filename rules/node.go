@@ -95,12 +95,11 @@ func invalidUTF8(data []byte) (line, column int, bad bool) {
 
 // decoder turns nodes into rules, and takes down what is wrong with them.
 type decoder struct {
-	file   string
-	rule   string // that is being read
-	errs   Errors
-	relax  bool // whether a limit may end after a duration, and without saying what comes then
-	ends   []end
-	fields map[*yaml.Node]bool
+	file  string
+	rule  string // that is being read
+	errs  Errors
+	relax bool // whether a limit may end after a duration, and without saying what comes then
+	ends  []end
 }
 
 // fail takes down a mistake at the node.

@@ -8,7 +8,10 @@ import "errors"
 // The error is [Errors], whose positions are those of the text that [Set.Marshal] would write.
 func Of(rules ...Rule) (*Set, error) {
 	if len(rules) == 0 {
-		return nil, Errors{{File: ofFile, Line: 1, Column: 1, Kind: KindMissing, Problem: "there are no rules, so that everything would pass", Hint: "give at least one"}}
+		return nil, Errors{{
+			File: ofFile, Line: 1, Column: 1, Kind: KindMissing,
+			Problem: "there are no rules, so that everything would pass", Hint: "give at least one",
+		}}
 	}
 	text := []byte(head)
 	for i := range rules {

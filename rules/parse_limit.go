@@ -11,6 +11,9 @@ import (
 	"github.com/tidegate-go/tidegate"
 )
 
+// maxLimitText is longer than any limit, and short enough to be shown.
+const maxLimitText = 300
+
 // end is a limit that has one, in text that may say it as a duration.
 type end struct {
 	rule     *Rule
@@ -142,6 +145,10 @@ func (d *decoder) limitText(n *yaml.Node) (text string, until *ending, ok bool) 
 	if !ok {
 		return "", nil, false
 	}
+	if len(text) > maxLimitText {
+		d.fail(n, KindLimit, fmt.Sprintf("a limit of %d bytes", len(text)), `write one such as "600/s burst 100"`)
+		return "", nil, false
+	}
 	words := strings.Fields(text)
 	for i, w := range words {
 		if i == 0 || !strings.EqualFold(w, "until") {
@@ -199,7 +206,7 @@ func (d *decoder) longLimit(n *yaml.Node) (text string, until *ending, ok bool) 
 	case hasPermits:
 		text = permits + " concurrent"
 	case hasPer && strings.Contains(rate, "/"):
-		d.fail(fields["per"].key, KindDuplicate, fmt.Sprintf(`the period is given twice, in "rate" and in "per"`), "write {rate: 600/s} or {rate: 600, per: s}")
+		d.fail(fields["per"].key, KindDuplicate, `the period is given twice, in "rate" and in "per"`, "write {rate: 600/s} or {rate: 600, per: s}")
 		return "", nil, false
 	case hasPer:
 		text = rate + "/" + per

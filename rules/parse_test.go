@@ -13,11 +13,11 @@ import (
 )
 
 // mustParse returns the set of a text.
-func mustParse(t testing.TB, text string) *Set {
-	t.Helper()
+func mustParse(tb testing.TB, text string) *Set {
+	tb.Helper()
 	s, err := Parse("rules.yaml", []byte(text))
 	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
+		tb.Fatalf("%v\n%s", err, text)
 	}
 	return s
 }
@@ -174,13 +174,13 @@ func checkMarshal(t *testing.T, s *Set) {
 }
 
 // goodFiles are the examples and testdata/good.
-func goodFiles(t testing.TB) []string {
-	t.Helper()
+func goodFiles(tb testing.TB) []string {
+	tb.Helper()
 	var all []string
 	for _, pattern := range []string{"../examples/rules/*.yaml", "testdata/good/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %v", pattern, err)
+			tb.Fatalf("%s: %v", pattern, err)
 		}
 		all = append(all, files...)
 	}
@@ -201,5 +201,32 @@ func TestDiff(t *testing.T) {
 	}
 	if n := len(Diff(nil, a)); n != 3 {
 		t.Errorf("%d changes from none", n)
+	}
+}
+
+// TestHostileFiles: what is pushed to a service cannot exhaust it.
+func TestHostileFiles(t *testing.T) {
+	bomb := "version: 1\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 30 {
+		bomb += fmt.Sprintf("a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i+1, i+1, i, i, i, i, i, i, i, i)
+	}
+	for name, text := range map[string]string{
+		"nested lists":    strings.Repeat("[", 1_000_000),
+		"nested mappings": strings.Repeat("{a: ", 200_000),
+		"aliases":         bomb + "rules: *a30\n",
+		"itself":          "version: 1\nrules: &r [*r]\n",
+		"own match":       "version: 1\nrules: [{name: a, limit: 1/s, match: &m {path: *m}}]\n",
+		"long text":       "version: 1\nrules: [{name: a, limit: 1/s, match: {path: '" + strings.Repeat("*a", 100_000) + "'}}]\n",
+		"long limit":      "version: 1\nrules: [{name: a, limit: '" + strings.Repeat("burst 1 ", 100_000) + "'}]\n",
+	} {
+		start := time.Now()
+		_, err := Parse("f", []byte(text))
+		es, ok := errors.AsType[Errors](err)
+		if !ok || len(es) > 100 {
+			t.Errorf("%s: %d errors", name, len(es))
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
 	}
 }

@@ -87,14 +87,14 @@ func globParts(text string) ([]globPart, error) {
 	var parts []globPart
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\':
+		switch c := text[i]; c {
+		case '\\':
 			if i++; i == len(text) || strings.IndexByte(`*!\`, text[i]) < 0 {
 				return nil, &patternError{`a backslash before nothing that it takes the meaning from`,
 					`write \*, \! or \\ for the sign itself`}
 			}
 			b.WriteByte(text[i])
-		case c == '*':
+		case '*':
 			stars := 1
 			for i+1 < len(text) && text[i+1] == '*' {
 				stars++

@@ -3,6 +3,7 @@ package rules
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -170,7 +171,8 @@ func TestSchemaAndParser(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = Parse("f", data)
-		shape := slices.ContainsFunc(err.(Errors), func(e *Error) bool { return e.Kind == KindUnknownKey || e.Kind == KindType })
+		es, _ := errors.AsType[Errors](err)
+		shape := slices.ContainsFunc(es, func(e *Error) bool { return e.Kind == KindUnknownKey || e.Kind == KindType })
 		if in := instance(data); shape && in != nil {
 			refused++
 			if schema.Validate(in) == nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
-	"github.com/tidegate-go/tidegate/rules"
 	"github.com/tidegate-go/tidegate/memstore"
+	"github.com/tidegate-go/tidegate/rules"
 )
 
 func TestNewSaysWhatIsWrong(t *testing.T) {

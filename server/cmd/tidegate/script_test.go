@@ -54,6 +54,11 @@ func runScripts(t *testing.T, pattern string, setup func(*testscript.Env)) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command lasts a second longer under the race detector
+			examples, err := filepath.Abs("../../../examples/rules")
+			if err != nil {
+				return err
+			}
+			env.Setenv("EXAMPLES", examples)
 			env.Values[processesKey{}] = map[string]*process{}
 			// A port that nothing listens on: it was free a moment ago, and the kernel gives it out last.
 			l, err := net.Listen("tcp", "127.0.0.1:0")

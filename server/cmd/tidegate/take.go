@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/rules"
 )
 
 // storePatience is how long a command waits for a store: long for a service, short for a person, and enough for the last of
@@ -20,6 +22,7 @@ const maxConcurrency = 100_000
 // takeFlags are the flags of take.
 type takeFlags struct {
 	bucket      bucketFlags
+	rules       rulesFlags
 	cost        int64
 	repeat      int
 	concurrency int
@@ -31,19 +34,22 @@ type takeFlags struct {
 func newTake() *cobra.Command {
 	var f takeFlags
 	cmd := &cobra.Command{
-		Use:   "take --limit LIMIT --key KEY",
+		Use:   "take {--limit LIMIT --key KEY | --rules FILE --attr NAME=VALUE...}",
 		Short: "Charge a cost to a bucket, once or many times",
 		Long: `Take charges a cost to the bucket of a key and prints the decision.
 It exits with 0 if it is allowed (all, with --repeat), 1 if it is denied (any), 2 if there is no decision.
 
+With --rules it charges all rules that the attributes fit, all or nothing, and prints which they are.
 With --repeat it prints one summary. A negative cost refunds. The bucket keeps the limit of the latest command.`,
 		Example: `  tidegate take --limit "10/s burst 20" --key user:42
   tidegate take --limit 100/min --key user:42 --cost 5 --wait 10s --json
+  tidegate take --rules rules.yaml --attr path=/api/x --attr user=42
   tidegate take --limit "600/s burst 100" --key k --repeat 3000 --interval 1ms --store redis://localhost:6379`,
 		Args: flagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.bucket.register(cmd)
+	f.rules.register(cmd)
 	flags := cmd.Flags()
 	flags.Int64Var(&f.cost, "cost", 1, "cost of a take; 0 peeks, a negative one refunds")
 	flags.IntVar(&f.repeat, "repeat", 1, "number of takes")
@@ -57,8 +63,8 @@ With --repeat it prints one summary. A negative cost refunds. The bucket keeps t
 // check refuses flags that do not fit each other.
 func (f *takeFlags) check(limit *tidegate.Limit) error {
 	switch {
-	case limit.Algorithm == tidegate.Concurrency:
-		return fmt.Errorf("%q are permits, which a process holds until it releases them: take them with the library's Acquire or POST /v1/acquire of the service", limit)
+	case limit != nil && limit.Algorithm == tidegate.Concurrency:
+		return permitsError(limit.String())
 	case f.repeat < 1:
 		return fmt.Errorf("--repeat is %d: it must be at least 1", f.repeat)
 	case f.concurrency < 1 || f.concurrency > maxConcurrency:
@@ -77,8 +83,20 @@ func (f *takeFlags) check(limit *tidegate.Limit) error {
 	return nil
 }
 
+func permitsError(what string) error {
+	return fmt.Errorf("%q are permits, which a process holds until it releases them: take them with the library's Acquire or POST /v1/acquire of the service", what)
+}
+
 func (f *takeFlags) run(cmd *cobra.Command) error {
-	charge, err := f.bucket.charge(cmd, time.Now())
+	byRules := f.rules.given(cmd)
+	var charge tidegate.Charge
+	var attributes tidegate.AttributeMap
+	var err error
+	if byRules {
+		attributes, err = f.rules.check(cmd)
+	} else {
+		charge, err = f.bucket.charge(cmd, time.Now())
+	}
 	if err != nil {
 		return err
 	}
@@ -94,6 +112,16 @@ func (f *takeFlags) run(cmd *cobra.Command) error {
 	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
 	t := &taker{store: store, charge: charge, wait: f.wait}
+	if byRules {
+		engine, err := f.rules.engine(cmd, store)
+		if err != nil {
+			return err
+		}
+		if f.repeat == 1 {
+			return f.failedUnlessDenied(takeRules(context.WithoutCancel(ctx), cmd, engine, attributes, f.cost, f.json))
+		}
+		t.decide = func(ctx context.Context) (tidegate.Decision, error) { return engine.Decide(ctx, attributes, f.cost) }
+	}
 	if f.repeat == 1 {
 		d, err := t.take(ctx)
 		if err != nil {
@@ -119,8 +147,19 @@ func (f *takeFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
+// failedUnlessDenied is failed for what may also be the end of a command that said no, or could not say it.
+func (f *takeFlags) failedUnlessDenied(err error) error {
+	if errors.Is(err, tidegate.ErrStore) || errors.Is(err, tidegate.ErrUnsupported) {
+		return f.failed(err)
+	}
+	return err
+}
+
 // failed says why there is no decision.
 func (f *takeFlags) failed(err error) error {
+	if e, ok := errors.AsType[*rules.PermitsError](err); ok {
+		return permitsError(e.Rule)
+	}
 	switch {
 	case errors.Is(err, errInterrupted):
 		return errors.New("interrupted while waiting for a turn; the charge was given back")

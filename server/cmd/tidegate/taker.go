@@ -16,6 +16,8 @@ type taker struct {
 	store  tidegate.Store
 	charge tidegate.Charge
 	wait   time.Duration // longest wait for a turn
+	// decide takes by rules instead of the charge; nil for the charge.
+	decide func(ctx context.Context) (tidegate.Decision, error)
 }
 
 // errInterrupted is the end of a take that was given up while it waited for its turn.
@@ -24,6 +26,9 @@ var errInterrupted = errors.New("interrupted")
 // take charges once. With a wait it returns when the turn has come. The end of ctx ends a wait, and gives the charge
 // back, but does not break off a call to the store, which may have charged.
 func (t *taker) take(ctx context.Context) (tidegate.Decision, error) {
+	if t.decide != nil {
+		return t.decide(context.WithoutCancel(ctx))
+	}
 	c := t.charge
 	if t.wait > 0 {
 		c.MaxWait, c.ID = t.wait, rand.Text()

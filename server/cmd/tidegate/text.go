@@ -64,7 +64,11 @@ func decisionText(d tidegate.Decision) string {
 	if d.ResetAfter > 0 && d.ResetAfter != tidegate.Never {
 		fmt.Fprintf(&b, ", reset after %v", shown(d.ResetAfter))
 	}
-	fmt.Fprintf(&b, " (rule %s, source %s)", d.Rule, d.Source)
+	if d.Rule == "" { // none matched, or all are in shadow
+		fmt.Fprintf(&b, " (no rule, source %s)", d.Source)
+	} else {
+		fmt.Fprintf(&b, " (rule %s, source %s)", d.Rule, d.Source)
+	}
 	return b.String()
 }
 
