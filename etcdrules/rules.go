@@ -167,19 +167,19 @@ func (r *Rules) get(ctx context.Context) (at, error) {
 	if err != nil {
 		return at{}, r.failure(ctx, err)
 	}
-	now := at{store: resp.Header.Revision}
+	now := at{store: resp.Header.GetRevision()}
 	var in info
 	var pushed int64 // the revision of the last push; 0: of none that can be read
-	if kvs := resp.Responses[1].GetResponseRange().GetKvs(); len(kvs) > 0 && json.Unmarshal(kvs[0].Value, &in) == nil && in.Version > 0 {
-		now.last, pushed = in.Version, kvs[0].ModRevision
+	if kvs := resp.Responses[1].GetResponseRange().GetKvs(); len(kvs) > 0 && json.Unmarshal(kvs[0].GetValue(), &in) == nil && in.Version > 0 {
+		now.last, pushed = in.Version, kvs[0].GetModRevision()
 	}
 	kvs := resp.Responses[0].GetResponseRange().GetKvs()
 	if len(kvs) == 0 {
 		return now, nil
 	}
-	now.revision = kvs[0].ModRevision
+	now.revision = kvs[0].GetModRevision()
 	now.last += max(now.revision-pushed, 0)
-	now.doc = source.Document{Text: kvs[0].Value, Version: now.last, Origin: r.origin}
+	now.doc = source.Document{Text: kvs[0].GetValue(), Version: now.last, Origin: r.origin}
 	if now.revision == pushed {
 		now.doc.By = in.By
 	}

@@ -231,8 +231,7 @@ func TestWatchCompacted(t *testing.T) {
 	srv := etcdtest.Start(t)
 	r := open(t, srv.URL("k"), &Config{Timeout: 5 * time.Second})
 	mustPush(t, r, "one", 0)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx := t.Context()
 	now, err := r.get(ctx)
 	if err != nil {
 		t.Fatal(err)

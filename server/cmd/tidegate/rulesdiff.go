@@ -33,7 +33,7 @@ It exits with 0 if nothing would change, 1 if something would or a file is bad, 
 			}
 			return fileNamed(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+		RunE: f.run,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.store, "store", "", sharedRulesUsage)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -20,8 +21,11 @@ type rulesPlace struct {
 	editor  source.Editor
 	history func(context.Context) ([]source.Document, error) // nil where none is kept
 	now     func(context.Context) (time.Time, error)         // the clock by which durations begin
-	close   func() error
+	closer  io.Closer
 }
+
+// close ends the connections; nothing is lost with them.
+func (p *rulesPlace) close() { _ = p.closer.Close() }
 
 // isEtcd reports whether a name is that of rules in etcd.
 func isEtcd(name string) bool {
@@ -41,7 +45,7 @@ func openRulesPlace(flag string) (*rulesPlace, error) {
 			return nil, err
 		}
 		now := func(context.Context) (time.Time, error) { return time.Now(), nil }
-		return &rulesPlace{flag: flag, editor: r, now: now, close: r.Close}, nil
+		return &rulesPlace{flag: flag, editor: r, now: now, closer: r}, nil
 	}
 	store, err := openStoreWith(flag, &redisstore.Config{Timeout: storePatience})
 	if err != nil {
@@ -51,7 +55,7 @@ func openRulesPlace(flag string) (*rulesPlace, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("rules are not shared through %s", shownStore(name)), store.Close())
 	}
-	return &rulesPlace{flag: flag, editor: s.Rules(), history: s.Rules().History, now: s.Now, close: s.Close}, nil
+	return &rulesPlace{flag: flag, editor: s.Rules(), history: s.Rules().History, now: s.Now, closer: s}, nil
 }
 
 // failed says what went wrong there, without a secret.

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -41,7 +40,7 @@ It exits with 0 if there are some, 1 if there are none, 2 if the store did not a
 				return printResult(cmd.OutOrStdout(), true, pulledDocument(&doc, true), "")
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), shownVersion(&doc))
-			if _, err := io.WriteString(cmd.OutOrStdout(), string(doc.Text)); err != nil {
+			if _, err := cmd.OutOrStdout().Write(doc.Text); err != nil {
 				return fmt.Errorf("the result could not be written: %w", err)
 			}
 			return nil
