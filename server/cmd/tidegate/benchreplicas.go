@@ -54,7 +54,9 @@ Loads:
 
 peak 1s is the most in any sliding second; after start, in one that begins later than in the first second. The outage is
 every sliding second that overlaps the time from the fault to the return of Redis, the recovery every one that ends later.
-A wait is from when a request was due to its answer. Each time, the same requests are due at the same replicas.
+A wait is from when a request was due to its answer. Each time, the same requests are due at the same replicas. Beside other
+work of the machine waits are long, and say more of that than of the limit. Before an outage replicas learn their shares of
+the load, for which 12s are enough and 9s, the least, are not quite.
 
 The store auto is a redis-server of this command's own, from PATH. One that is named by a URL is left as it was, and is
 not taken away. It exits with 0 if it ran, whatever it found.`,
