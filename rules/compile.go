@@ -18,6 +18,7 @@ type snapshot struct {
 	byName map[string]*compiled
 	index  *index
 	ends   bool // whether any limit has an end, so that the time matters
+	clock  func() time.Time
 	limits map[tidegate.Limit]*tidegate.Limit
 }
 
@@ -56,9 +57,11 @@ func (p *plan) at(now time.Time) *stage {
 }
 
 // compile works out a set that was changed at the moment, in µs, and follows the former snapshot, if there is one.
-func compile(set *Set, at int64, former *snapshot, now time.Time) *snapshot {
+func compile(set *Set, at int64, former *snapshot, clock func() time.Time) *snapshot {
+	now := clock()
 	s := &snapshot{
 		set:    set,
+		clock:  clock,
 		rules:  make([]compiled, len(set.rules)),
 		byName: make(map[string]*compiled, len(set.rules)),
 		index:  newIndex(set.rules),

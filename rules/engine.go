@@ -21,6 +21,8 @@ type Config struct {
 	Tracker Tracker
 	// Guard may refuse takes before the store is asked. Default: none.
 	Guard Guard
+	// Now is the clock by which limits end, for tests and replay. Default: time.Now.
+	Now func() time.Time
 }
 
 // Outcome is what a take came to for one rule.
@@ -80,7 +82,10 @@ func New(store tidegate.Store, set *Set, cfg *Config) (*Engine, error) {
 	if cfg != nil {
 		e.cfg = *cfg
 	}
-	e.current.Store(compile(set, version(e.cfg.At), nil, time.Now()))
+	if e.cfg.Now == nil {
+		e.cfg.Now = time.Now
+	}
+	e.current.Store(compile(set, version(e.cfg.At), nil, e.cfg.Now))
 	return e, nil
 }
 
@@ -106,7 +111,7 @@ func (e *Engine) Swap(set *Set, at time.Time) []Change {
 	e.swap.Lock()
 	defer e.swap.Unlock()
 	former := e.current.Load()
-	e.current.Store(compile(set, version(at), former, time.Now()))
+	e.current.Store(compile(set, version(at), former, e.cfg.Now))
 	return Diff(former.set, set)
 }
 

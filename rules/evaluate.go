@@ -78,7 +78,7 @@ func (s *snapshot) now() time.Time {
 	if !s.ends {
 		return time.Time{}
 	}
-	return time.Now()
+	return s.clock()
 }
 
 // holds reports whether the attributes meet all conditions.

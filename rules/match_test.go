@@ -277,6 +277,6 @@ func BenchmarkLoad(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		compile(s, 0, nil, time.Now())
+		compile(s, 0, nil, time.Now)
 	}
 }

@@ -16,6 +16,18 @@ func (s *Set) Rule(name string) *Rule { return s.byName[name] }
 // File returns the name that the set was parsed under.
 func (s *Set) File() string { return s.file }
 
+// Filter returns the set of those rules alone that are kept.
+func (s *Set) Filter(keep func(*Rule) bool) *Set {
+	f := &Set{file: s.file, byName: make(map[string]*Rule, len(s.rules))}
+	for _, r := range s.rules {
+		if keep(r) {
+			f.rules = append(f.rules, r)
+			f.byName[r.Name] = r
+		}
+	}
+	return f
+}
+
 // Marshal returns the rules as a file that [Parse] reads back to the same rules: without comments, defaults left out,
 // limits and durations in one spelling. Two sets that mean the same have one text.
 func (s *Set) Marshal() []byte {
