@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/tidegate-go/tidegate"
 )
 
 // attributes are those of one request: method, host, path, pattern, ip, header.NAME, query.NAME, cookie.NAME, and the
@@ -19,6 +21,12 @@ var attributePool = sync.Pool{New: func() any { return new(attributes) }}
 func (a *attributes) free() {
 	*a = attributes{}
 	attributePool.Put(a)
+}
+
+// Attributes returns the attributes of a request as the middleware gives them to its decider, for what is decided elsewhere, such
+// as a replay. They may be kept as long as the request.
+func (m *Middleware) Attributes(req Request) tidegate.Attributes {
+	return &attributes{m: m, req: req}
 }
 
 // Attribute returns the value of the attribute.

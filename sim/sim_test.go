@@ -13,22 +13,22 @@ import (
 
 var start = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 
-func parse(t testing.TB, text string) *rules.Set {
-	t.Helper()
+func parse(tb testing.TB, text string) *rules.Set {
+	tb.Helper()
 	set, err := rules.Parse("rules.yaml", []byte("version: 1\nrules:\n"+text))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return set
 }
 
-func newSim(t testing.TB, text string) *Sim {
-	t.Helper()
-	s, err := New(parse(t, text), nil)
+func newSim(tb testing.TB, text string) *Sim {
+	tb.Helper()
+	s, err := New(parse(tb, text), nil)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
+	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }
 

@@ -28,6 +28,8 @@ type Options struct {
 	// Seed chooses the moments within the second, where a log has whole seconds: of the lines of one second in a row, each is put
 	// at one of as many moments drawn evenly from it, in their order. Default: 0.
 	Seed uint64
+	// Strict ends the log at the first line that cannot be read, with a [*LineError]. Default: such lines are skipped and counted.
+	Strict bool
 }
 
 const (
@@ -76,6 +78,7 @@ type Log struct {
 	unit     time.Duration
 	window   time.Duration
 	seed     uint64
+	strict   bool
 	second   []Entry // whole-second lines of one second in a row, not yet spread
 	held     entries
 	sequence int64
@@ -86,7 +89,7 @@ type Log struct {
 
 // NewLog reads the log that the reader opened. The error says what is wrong with the options, or that the format is not known.
 func NewLog(r *Reader, o Options) (*Log, error) {
-	l := &Log{r: r, window: o.Window, seed: o.Seed}
+	l := &Log{r: r, window: o.Window, seed: o.Seed, strict: o.Strict}
 	if l.window == 0 {
 		l.window = defaultWindow
 	}
@@ -194,6 +197,10 @@ func (l *Log) skip(number int, err error) {
 	l.Counts.Skipped++
 	if len(l.Counts.Bad) < maxShown {
 		l.Counts.Bad = append(l.Counts.Bad, LineError{l.r.Name(), number, err.Error()})
+	}
+	if l.strict {
+		l.end = &LineError{l.r.Name(), number, err.Error()}
+		l.spread()
 	}
 }
 

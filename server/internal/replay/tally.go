@@ -51,11 +51,11 @@ func newTally(set *rules.Set) (*tally, error) {
 	return t, nil
 }
 
-// add has a request decided and counts it.
-func (t *tally) add(at time.Time, attributes tidegate.Attributes, cost int64) (tidegate.Decision, error) {
-	d, matched, err := t.sim.Explain(at, attributes, cost)
+// add has a request decided and counts it, and returns also the key of the rule that decided.
+func (t *tally) add(at time.Time, attributes tidegate.Attributes) (d tidegate.Decision, key string, err error) {
+	d, matched, err := t.sim.Explain(at, attributes, 1)
 	if err != nil {
-		return d, err
+		return d, "", err
 	}
 	t.offered++
 	t.before.add(at)
@@ -68,8 +68,11 @@ func (t *tally) add(at time.Time, attributes tidegate.Attributes, cost int64) (t
 	for i := range matched {
 		m := &matched[i]
 		t.byName[m.Rule.Name].add(at, m.Charge.Key, m.Decision.Allowed)
+		if m.Rule.Name == d.Rule {
+			key = m.Charge.Key
+		}
 	}
-	return d, nil
+	return d, key, nil
 }
 
 func (r *ruleTally) add(at time.Time, key string, allowed bool) {

@@ -1,0 +1,103 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tidegate-go/tidegate/httplimit"
+	"github.com/tidegate-go/tidegate/httplimit/clientip"
+	"github.com/tidegate-go/tidegate/rules"
+	"github.com/tidegate-go/tidegate/server/internal/accesslog"
+)
+
+// Config says what a replay is of.
+type Config struct {
+	// Rules are those that requests are decided by. Required.
+	Rules *rules.Set
+	// Compare are rules that the decisions are compared with. Default: none.
+	Compare *rules.Set
+	// Mapping says which fields of the log attributes are taken from, before all others.
+	Mapping Mapping
+	// ClientIP says whose word is taken for a request's address, as [httplimit.Config] does. Default: nobody's.
+	ClientIP clientip.Config
+	// Decided is told of each decision. Default: nobody is.
+	Decided func(*Decided)
+}
+
+// Decided is a request and what became of it.
+type Decided struct {
+	At      time.Time
+	Entry   *accesslog.Entry
+	Allowed bool
+	Rule    string // that decided
+}
+
+// Run decides the requests of the logs, which it reads to their end, or until the context's. The error is of a log that could not
+// be read to its end, or of a decision that could not be made; the report is of what was decided until then.
+func Run(ctx context.Context, logs []*accesslog.Log, cfg *Config) (*Report, error) {
+	fresh, err := newTally(cfg.Rules)
+	if err != nil {
+		return nil, err
+	}
+	defer fresh.sim.Close()
+	var old *tally
+	if cfg.Compare != nil {
+		if old, err = newTally(cfg.Compare); err != nil {
+			return nil, err
+		}
+		defer old.sim.Close()
+	}
+	middleware, err := httplimit.New(fresh.sim.Engine(), &httplimit.Config{ClientIP: &cfg.ClientIP})
+	if err != nil {
+		return nil, err
+	}
+	defer middleware.Close()
+
+	requests := accesslog.Merge(ctx, logs)
+	defer requests.Close()
+	var differences *comparison
+	if old != nil {
+		differences = newComparison()
+	}
+	var first, last time.Time
+	var failed error
+	for e := requests.Next(); e != nil && ctx.Err() == nil; e = requests.Next() {
+		if first.IsZero() {
+			first = e.Time
+		}
+		last = e.Time
+		a := &attributes{middleware.Attributes(request{e}), e, cfg.Mapping.Attributes}
+		d, key, err := fresh.add(e.Time, a)
+		if err != nil {
+			failed = err
+			break
+		}
+		if old != nil {
+			od, oldKey, err := old.add(e.Time, a)
+			if err != nil {
+				failed = err
+				break
+			}
+			if od.Allowed && !d.Allowed {
+				differences.count(true, false, d.Rule, key)
+			} else {
+				differences.count(od.Allowed, d.Allowed, od.Rule, oldKey)
+			}
+		}
+		if cfg.Decided != nil {
+			cfg.Decided(&Decided{e.Time, e, d.Allowed, d.Rule})
+		}
+	}
+	requests.Close()
+	r := fresh.report(requests.Counts())
+	r.From, r.To = first, last
+	if differences != nil {
+		r.Compare = differences.report()
+	}
+	r.Interrupted = ctx.Err() != nil
+	if err := requests.Err(); err != nil && !errors.Is(err, context.Canceled) && failed == nil {
+		failed = err
+	}
+	return r, failed
+}

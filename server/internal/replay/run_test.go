@@ -1,0 +1,324 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+		"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidegate-go/tidegate/rules"
+	"github.com/tidegate-go/tidegate/server/internal/accesslog"
+	"github.com/tidegate-go/tidegate/server/internal/loggen"
+)
+
+func parse(tb testing.TB, text string) *rules.Set {
+	tb.Helper()
+	set, err := rules.Parse("rules.yaml", []byte("version: 1\nrules:\n"+text))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return set
+}
+
+func open(tb testing.TB, text string, o accesslog.Options) []*accesslog.Log {
+	tb.Helper()
+	r, err := accesslog.Open("-", strings.NewReader(text))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = r.Close() })
+	l, err := accesslog.NewLog(r, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return []*accesslog.Log{l}
+}
+
+func generated(tb testing.TB, lines int) string {
+	tb.Helper()
+	var b bytes.Buffer
+	cfg := loggen.Config{Lines: lines, Seed: 42, Start: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), PerSecond: 400}
+	if err := loggen.Write(&b, cfg); err != nil {
+		tb.Fatal(err)
+	}
+	return b.String()
+}
+
+// bruteForce counts, from what the replay read, what a sliding log and a fixed window of a limit would admit.
+type bruteForce struct {
+	limit         int
+	window        time.Duration
+	passed        map[string][]time.Time
+	slots         map[string]int
+	log, fixed    counts
+	before, after []time.Time // of the log's rule
+}
+
+type counts struct {
+	offered, refused int64
+	keys, refusedOf  map[string]bool
+	streaks          map[string]int64
+	longest          int64
+}
+
+func (c *counts) add(key string, allowed bool) {
+	c.offered++
+	c.keys[key] = true
+	if allowed {
+		c.streaks[key] = 0
+		return
+	}
+	c.refused++
+	c.refusedOf[key] = true
+	c.streaks[key]++
+	c.longest = max(c.longest, c.streaks[key])
+}
+
+func newCounts() counts {
+	return counts{keys: map[string]bool{}, refusedOf: map[string]bool{}, streaks: map[string]int64{}}
+}
+
+func (b *bruteForce) add(d *Decided) {
+	ip, _ := d.Entry.Field(accesslog.Address)
+	now := d.At
+	in := b.passed[ip]
+	for len(in) > 0 && now.Sub(in[0]) >= b.window {
+		in = in[1:]
+	}
+	allowed := len(in) < b.limit
+	if allowed {
+		in = append(in, now)
+		b.after = append(b.after, now)
+	}
+	b.before = append(b.before, now)
+	b.passed[ip] = in
+	b.log.add(ip, allowed)
+
+	slot := fmt.Sprint(ip, now.UnixNano()/int64(b.window))
+	allowed = b.slots[slot] < b.limit
+	if allowed {
+		b.slots[slot]++
+	}
+	b.fixed.add(ip, allowed)
+}
+
+// most returns the most of some moments in any second, by asking each.
+func most(at []time.Time) int {
+	n := 0
+	for i := range at {
+		j, _ := slices.BinarySearchFunc(at, at[i].Add(-time.Second), func(a, b time.Time) int {
+			if a.After(b) {
+				return 1
+			}
+			return -1 // a second before is outside
+		})
+		n = max(n, i-j+1)
+	}
+	return n
+}
+
+// The counts of a log and of a window are those of an independent count. They are in shadow, so that neither keeps requests from
+// the other.
+func TestReportIsThatOfBruteForce(t *testing.T) {
+	set := parse(t, "- {name: log, key: [ip], limit: 30/10s sliding-log, shadow: true}\n- {name: fixed, key: [ip], limit: 30/10s fixed-window, shadow: true}\n")
+	b := &bruteForce{limit: 30, window: 10 * time.Second, passed: map[string][]time.Time{}, slots: map[string]int{}, log: newCounts(), fixed: newCounts()}
+	text := generated(t, 100_000)
+	report, err := Run(context.Background(), open(t, text, accesslog.Options{}), &Config{Rules: set, Decided: b.add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Requests != 100_000 || report.Parsed != 100_000 || report.Skipped != 0 || report.Refused != 0 {
+		t.Errorf("%+v", report)
+	}
+	for i, want := range []counts{b.log, b.fixed} {
+		got := report.Rules[i]
+		if got.Offered != want.offered || got.Refused != want.refused || got.Admitted != want.offered-want.refused ||
+			got.Keys != int64(len(want.keys)) || got.RefusedKeys != int64(len(want.refusedOf)) || got.LongestStreak != want.longest {
+			t.Errorf("%s: %+v\nwant %d offered, %d refused, %d keys, %d refused, streak %d", got.Name, got,
+				want.offered, want.refused, len(want.keys), len(want.refusedOf), want.longest)
+		}
+		if got.Refused < 1000 {
+			t.Errorf("%s: %d refused are too few to tell", got.Name, got.Refused)
+		}
+	}
+	if got := report.Rules[0]; got.PeakBefore != most(b.before) || got.PeakAfter != most(b.after) {
+		t.Errorf("peaks %d and %d, want %d and %d", got.PeakBefore, got.PeakAfter, most(b.before), most(b.after))
+	}
+	if report.TopRefused[0].Key != "198.51.100.7" {
+		t.Errorf("the crawler should be refused most: %+v", report.TopRefused[0])
+	}
+	again, err := Run(context.Background(), open(t, text, accesslog.Options{}), &Config{Rules: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(report, again) {
+		t.Errorf("the same replay twice:\n%+v\n%+v", report, again)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	var text strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&text, "ts=%d.%02d path=/ user=u%d\n", 1767362640, i, i%2)
+	}
+	report, err := Run(context.Background(), open(t, text.String(), accesslog.Options{}), &Config{
+		Rules:   parse(t, "- {name: new, key: [user], match: {user: u0}, limit: 10/h}\n"),
+		Compare: parse(t, "- {name: old, key: [user], match: {user: u1}, limit: 20/h}\n"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := report.Compare
+	if c.Same != 30 || c.NewlyRefused != 40 || c.NewlyAdmitted != 30 {
+		t.Errorf("%+v", c)
+	}
+	if want := (KeyCount{"new", "u0", 40}); len(c.WhoRefused) != 1 || c.WhoRefused[0] != want {
+		t.Errorf("newly refused: %+v", c.WhoRefused)
+	}
+	if want := (KeyCount{"old", "u1", 30}); len(c.WhoAdmitted) != 1 || c.WhoAdmitted[0] != want {
+		t.Errorf("newly admitted: %+v", c.WhoAdmitted)
+	}
+}
+
+// Attributes are those of the middleware, of the mapping, and of the log.
+func TestAttributes(t *testing.T) {
+	const line = `{"ts":1767362645.25,"remote_ip":"10.0.0.1","method":"HEAD","host":"E.org:8080","uri":"/a/../b%20c/?v=w","headers":{"X-Forwarded-For":["203.0.113.9, 10.0.0.2"],"X-User":"bob"},"jwt":{"sub":"carol"},"user":"dan"}`
+	for rule, key := range map[string]string{
+		"key: [ip], match: {ip: 203.0.113.9}":  "203.0.113.9",
+		"key: [path]":                          "/b c",
+		"key: [method]":                        "GET",
+		"key: [host]":                          "e.org",
+		"key: [query.v]":                       "w",
+		"key: [header.x-user]":                 "bob",
+		"key: [user]":                          "dan",
+		"key: [jwt.sub]":                       "carol",
+		"key: [tenant]":                        "carol",
+		"key: [who]":                           "bob",
+		"key: [absent], match: {path: '/b c'}": "-",
+	} {
+		cfg := &Config{Rules: parse(t, "- {name: r, limit: none, "+rule+"}\n")}
+		cfg.ClientIP.Trusted = []string{"10.0.0.0/8"}
+		var err error
+		if cfg.Mapping, err = ParseMapping([]string{"tenant=jwt.sub", "who=header.X-User"}); err != nil {
+			t.Fatal(err)
+		}
+		report, err := Run(context.Background(), open(t, line, accesslog.Options{}), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "-"
+		if len(report.TopRefused) > 0 {
+			got = report.TopRefused[0].Key
+		}
+		if got != key {
+			t.Errorf("%s: the key is %q, want %q", rule, got, key)
+		}
+	}
+	for _, bad := range [][]string{{"user"}, {"=x"}, {"x="}, {"a=b", "a=c"}} {
+		if _, err := ParseMapping(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// What is interrupted reports so far, and says so.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	n := 0
+	report, err := Run(ctx, open(t, generated(t, 50_000), accesslog.Options{}), &Config{
+		Rules: parse(t, "- {name: r, limit: 1/s}\n"),
+		Decided: func(*Decided) {
+			if n++; n == 1000 {
+				cancel()
+			}
+		},
+	})
+	if err != nil || !report.Interrupted || report.Requests < 1000 || report.Requests == 50_000 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	var b strings.Builder
+	if err := report.WriteText(&b); err != nil || !strings.HasPrefix(b.String(), "Interrupted: this is the report so far.") {
+		t.Errorf("%v, %s", err, b.String())
+	}
+}
+
+func TestStrictEndsAtTheFirstBadLine(t *testing.T) {
+	text := "ts=1767362640.5 path=/\njunk\nts=1767362641.5 path=/\n"
+	report, err := Run(context.Background(), open(t, text, accesslog.Options{Strict: true}), &Config{Rules: parse(t, "- {name: r, limit: 1/s}\n")})
+	bad, ok := errors.AsType[*accesslog.LineError](err)
+	if !ok || bad.Line != 2 || report.Requests != 1 {
+		t.Errorf("%v, %+v", err, report)
+	}
+}
+
+// Beyond a million keys their number is an estimate that is off by little.
+func TestManyKeysAreEstimated(t *testing.T) {
+	var d distinct
+	for i := range 3 * maxHashes {
+		d.add(fmt.Sprint(i))
+		if i%3 == 0 {
+			d.add(fmt.Sprint(i))
+		}
+	}
+	n, exact := d.count()
+	if exact || len(d.hashes) > maxHashes || n < 3*maxHashes*99/100 || n > 3*maxHashes*101/100 {
+		t.Errorf("%d, exact %v, with %d hashes", n, exact, len(d.hashes))
+	}
+}
+
+// When there are too many refused keys, those that were refused most are kept.
+func TestManyRefusedKeysAreBounded(t *testing.T) {
+	var r refusals
+	for range 5 {
+		for i := range 10 {
+			r.refuse(fmt.Sprint("hot", i))
+		}
+	}
+	for i := range 2 * maxRefused {
+		r.refuse(fmt.Sprint(i))
+	}
+	if len(r.keys) > maxRefused || !r.forgotten {
+		t.Errorf("%d keys", len(r.keys))
+	}
+	for i, k := range r.top("r", 10) {
+		if k.Key != fmt.Sprint("hot", i) || k.Refused != 5 {
+			t.Errorf("%d: %+v", i, k)
+		}
+	}
+}
+
+func TestSeriesHalves(t *testing.T) {
+	var s series
+	start := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	for i := range 10_000 {
+		s.add(start.Add(time.Duration(i)*time.Second), i%2 == 0)
+	}
+	r := s.report()
+	var offered, admitted int64
+	for i := range r.Offered {
+		offered += r.Offered[i]
+		admitted += r.Admitted[i]
+	}
+	if len(r.Offered) > maxBins || offered != 10_000 || admitted != 5000 || r.Step != 16 {
+		t.Errorf("%d steps of %v s, %d offered, %d admitted", len(r.Offered), r.Step, offered, admitted)
+	}
+}
+
+// BenchmarkMillion replays a generated log of a million lines.
+func BenchmarkMillion(b *testing.B) {
+	text := generated(b, 1_000_000)
+	set := parse(b, "- {name: all, limit: 2000/s burst 500}\n- {name: per-ip, key: [ip], limit: 10/s burst 20}\n- {name: api, match: {path: /api/**}, key: [user], limit: 600/min burst 60}\n")
+	b.ResetTimer()
+	for b.Loop() {
+		report, err := Run(context.Background(), open(b, text, accesslog.Options{}), &Config{Rules: set})
+		if err != nil || report.Requests != 1_000_000 {
+			b.Fatal(report, err)
+		}
+	}
+	b.ReportMetric(1e6*float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+}

@@ -1,0 +1,118 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+)
+
+// WriteText writes the report as tables for a terminal.
+func (r *Report) WriteText(w io.Writer) error {
+	b := &strings.Builder{}
+	if r.Interrupted {
+		b.WriteString("Interrupted: this is the report so far.\n")
+	}
+	fmt.Fprintf(b, "%s of %s lines, %s skipped", count(r.Requests, "request"), number(r.Parsed+r.Skipped), number(r.Skipped))
+	if r.Late > 0 {
+		fmt.Fprintf(b, ", %s out of order by more than the window", number(r.Late))
+	}
+	if r.Requests > 0 {
+		fmt.Fprintf(b, "; %s to %s\n", r.From.UTC().Format(time.DateTime), r.To.UTC().Format(time.DateTime+" MST"))
+		fmt.Fprintf(b, "%s admitted, %s refused (%s); the busiest second goes from %d to %d\n",
+			number(r.Admitted), number(r.Refused), percent(r.Refused, r.Requests), r.PeakBefore, r.PeakAfter)
+	} else {
+		b.WriteString("\n")
+	}
+	for i := range r.Bad {
+		fmt.Fprintf(b, "skipped %s:%d: %s\n", r.Bad[i].File, r.Bad[i].Line, printable(r.Bad[i].Reason))
+	}
+	if n := r.Skipped - int64(len(r.Bad)); n > 0 && len(r.Bad) > 0 {
+		fmt.Fprintf(b, "skipped %s more\n", number(n))
+	}
+	b.WriteString("\n")
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "rule\toffered\tadmitted\trefused\t\tkeys\trefused keys\t\tstreak\tpeak before\tafter\t")
+	for i := range r.Rules {
+		rr := &r.Rules[i]
+		name := rr.Name
+		if rr.Shadow {
+			name += " (shadow)"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", printable(name), number(rr.Offered), number(rr.Admitted), number(rr.Refused),
+			percent(rr.Refused, rr.Offered), number(rr.Keys), number(rr.RefusedKeys), percent(rr.RefusedKeys, rr.Keys),
+			number(rr.LongestStreak), rr.PeakBefore, rr.PeakAfter)
+	}
+	_ = t.Flush()
+	for _, name := range r.Unreplayed {
+		fmt.Fprintf(b, "%s was left out: it is a rule of permits, and a log does not say how long requests held one\n", printable(name))
+	}
+	if r.Forgotten > 0 {
+		fmt.Fprintf(b, "%s buckets were forgotten for lack of room: there were too many keys at once to count exactly\n", number(r.Forgotten))
+	}
+	keyTable(b, "Refused most", r.TopRefused)
+	if c := r.Compare; c != nil {
+		fmt.Fprintf(b, "\nCompared: %s decided alike, %s newly refused, %s newly admitted\n", number(c.Same), number(c.NewlyRefused), number(c.NewlyAdmitted))
+		keyTable(b, "Newly refused", c.WhoRefused)
+		keyTable(b, "Newly admitted", c.WhoAdmitted)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func keyTable(b *strings.Builder, title string, keys []KeyCount) {
+	if len(keys) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", title)
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, k := range keys {
+		key := k.Key
+		if key == "" {
+			key = "(all)"
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", number(k.Refused), printable(k.Rule), printable(key))
+	}
+	_ = t.Flush()
+}
+
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return number(n) + " " + what + "s"
+}
+
+// number groups digits by three.
+func number(n int64) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+func percent(part, whole int64) string {
+	switch {
+	case whole == 0:
+		return "-"
+	case part > 0 && part*1000 < whole:
+		return "<0.1%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(whole))
+}
+
+// printable keeps what a log holds from moving the cursor of a terminal.
+func printable(text string) string {
+	if len(text) > 120 {
+		text = text[:117] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
