@@ -27,7 +27,7 @@ Try it:
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	root.AddCommand(newServe(), newTake(), newPeek(), newReset(), newValidate(), newRules(), newReplay(), newBench(), newVersion())
+	root.AddCommand(newServe(), newTake(), newPeek(), newReset(), newValidate(), newRules(), newReplay(), newRuleTest(), newBench(), newVersion())
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -3,7 +3,7 @@ package replay
 import (
 	"bytes"
 	"context"
-		"errors"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
