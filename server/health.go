@@ -19,6 +19,11 @@ func (s *Server) readyz(_ http.ResponseWriter, r *http.Request) (reply, error) {
 	if s.draining.Load() {
 		return reply{}, unavailable("the server is shutting down")
 	}
+	for _, problem := range s.unready {
+		if text := problem(); text != "" {
+			return reply{}, unavailable(text)
+		}
+	}
 	if err := s.probe(r.Context()); err != nil {
 		return reply{}, unavailable("the store does not answer: " + cause(err).Error())
 	}
