@@ -231,4 +231,3 @@ func difference(want, got string) string {
 	}
 	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
 }
-

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -43,4 +45,14 @@ func mustParse(tb testing.TB, text string) *Config {
 		tb.Fatal(err)
 	}
 	return c
+}
+
+// gather collects what a registry has.
+func gather(tb testing.TB, g prometheus.Gatherer) []*dto.MetricFamily {
+	tb.Helper()
+	fs, err := g.Gather()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return fs
 }

@@ -19,7 +19,7 @@ const (
 	look = 10 * time.Second
 )
 
-// watch calls changed after something may have changed in the directory, until the context ends. It watches the directory
+// watch calls changed at once, and after something may have changed in the directory, until the context ends. It watches the directory
 // itself, those below it, and what is around it, so that a link that is pointed elsewhere is seen: that of a ConfigMap
 // within it, or the directory's own name. Where nothing can be watched, it looks now and then.
 func watch(ctx context.Context, dir string, changed func()) {
@@ -31,6 +31,7 @@ func watch(ctx context.Context, dir string, changed func()) {
 		events, failures = watcher.Events, watcher.Errors
 		watchAll(watcher, dir)
 	}
+	changed() // what changed before it was watched
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	settled := time.NewTimer(0)

@@ -31,6 +31,7 @@ const (
 	maxStreams       = 1000 // of one connection at once
 	pingAfter        = time.Minute
 	pingTimeout      = 20 * time.Second
+	workers          = 128             // goroutines whose stacks have grown already; beyond, each request has one of its own
 	minPing          = 5 * time.Second // a client that pings more often is closed
 )
 
@@ -114,6 +115,7 @@ func New(cfg *Config) (*Server, error) {
 			Timeout:               pingTimeout,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+		grpc.NumStreamWorkers(workers),
 		grpc.SharedWriteBuffer(true),
 		grpc.WaitForHandlers(true),
 		grpc.UnaryInterceptor(s.unary),
