@@ -25,15 +25,15 @@ const (
 // they are first needed.
 func serviceWorkloads(redis, dir string) []workload {
 	var ws []workload
-	for _, descriptors := range []int{1, 10} {
+	for _, n := range []int{1, len(descriptors)} {
 		w := workload{
-			name:    fmt.Sprintf("service, %d callers, %d descriptors", serviceCallers, descriptors),
-			id:      fmt.Sprintf("Service/callers=%d/descriptors=%d", serviceCallers, descriptors),
+			name:    fmt.Sprintf("service, %d callers, %d descriptors", serviceCallers, n),
+			id:      fmt.Sprintf("Service/callers=%d/descriptors=%d", serviceCallers, n),
 			callers: serviceCallers, optional: true,
 		}
 		add := func(name string, p program) {
 			w.contenders = append(w.contenders, contender{name, func(ctx context.Context) (func(context.Context, int, int) error, func(), error) {
-				return p.open(ctx, dir, descriptors)
+				return p.open(ctx, dir, n)
 			}})
 		}
 		add("tidegate", tidegateServe(redis, ""))
@@ -110,8 +110,8 @@ func gubernatorServe() program {
 func writeLimits(dir string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "domain: %s\ndescriptors:\n", serviceDomain)
-	for _, key := range descriptorKeys {
-		fmt.Fprintf(&b, "  - key: %s\n    rate_limit: {unit: hour, requests_per_unit: 4000000000}\n", key)
+	for _, d := range descriptors {
+		fmt.Fprintf(&b, "  - key: %s\n    rate_limit: {unit: hour, requests_per_unit: 4000000000}\n", d.key)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -119,10 +119,11 @@ func writeLimits(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "bench.yaml"), []byte(b.String()), 0o600)
 }
 
-// descriptorKeys are made once: a client that formats is what would be measured.
-var descriptorKeys = func() (keys [10]string) {
-	for i := range keys {
-		keys[i] = fmt.Sprintf("descriptor_%d", i)
-	}
-	return keys
-}()
+// descriptors are what a proxy asks for: the first of them alone, or all ten, from a value for each user to one for everybody.
+var descriptors = [10]struct {
+	key    string
+	values int
+}{
+	{"user", 1000}, {"remote_address", 1000}, {"tenant", 100}, {"path", 50}, {"destination_cluster", 20},
+	{"api_key_plan", 5}, {"method", 4}, {"source_cluster", 3}, {"zone", 2}, {"generic_key", 1},
+}

@@ -15,7 +15,7 @@ import (
 )
 
 // An asker connects to a service, and returns what asks it for a decision on so many descriptors.
-type asker func(ctx context.Context, address string, descriptors int) (call func(context.Context, int, int) error, hangUp func(), err error)
+type asker func(ctx context.Context, address string, n int) (call func(context.Context, int, int) error, hangUp func(), err error)
 
 // connections is how many a proxy with as many threads would have.
 const connections = 4
@@ -98,13 +98,13 @@ func untilAnswered(ctx context.Context, call func(context.Context) error) error 
 }
 
 // askRatelimit asks for descriptors of envoy.service.ratelimit.v3.
-func askRatelimit(ctx context.Context, address string, descriptors int) (func(context.Context, int, int) error, func(), error) {
-	values := keysOf(serviceKeys)
+func askRatelimit(ctx context.Context, address string, asked int) (func(context.Context, int, int) error, func(), error) {
+	values := keysOf(descriptors[0].values)
 	return ask(ctx, address, ratelimitMethod, func(b []byte, caller, n int) []byte {
 		b = appendText(b, 1, serviceDomain)
-		for i := range descriptors {
+		for i, d := range descriptors[:asked] {
 			var room [64]byte
-			entry := appendText(appendText(room[:0], 1, descriptorKeys[i]), 2, values[spread(caller+i*serviceCallers, n, serviceKeys)])
+			entry := appendText(appendText(room[:0], 1, d.key), 2, values[spread(caller+i*serviceCallers, n, d.values)])
 			b = protowire.AppendTag(b, 2, protowire.BytesType)
 			b = protowire.AppendVarint(b, uint64(1+protowire.SizeVarint(uint64(len(entry)))+len(entry)))
 			b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), entry)
@@ -117,20 +117,20 @@ func askRatelimit(ctx context.Context, address string, descriptors int) (func(co
 			return err
 		case overall != 1:
 			return errRefused
-		case statuses != descriptors:
-			return fmt.Errorf("%d statuses of %d descriptors", statuses, descriptors)
+		case statuses != asked:
+			return fmt.Errorf("%d statuses of %d descriptors", statuses, asked)
 		}
 		return nil
 	})
 }
 
 // askGubernator asks for as many limits of gubernator.
-func askGubernator(ctx context.Context, address string, descriptors int) (func(context.Context, int, int) error, func(), error) {
-	values := keysOf(serviceKeys)
+func askGubernator(ctx context.Context, address string, asked int) (func(context.Context, int, int) error, func(), error) {
+	values := keysOf(descriptors[0].values)
 	return ask(ctx, address, gubernatorMethod, func(b []byte, caller, n int) []byte {
-		for i := range descriptors {
+		for i, d := range descriptors[:asked] {
 			var room [96]byte
-			one := appendText(appendText(room[:0], 1, descriptorKeys[i]), 2, values[spread(caller+i*serviceCallers, n, serviceKeys)])
+			one := appendText(appendText(room[:0], 1, d.key), 2, values[spread(caller+i*serviceCallers, n, d.values)])
 			one = appendNumber(one, 3, 1)             // hits
 			one = appendNumber(one, 4, 4_000_000_000) // the limit
 			one = appendNumber(one, 5, uint64(time.Hour/time.Millisecond))
@@ -138,7 +138,7 @@ func askGubernator(ctx context.Context, address string, descriptors int) (func(c
 		}
 		return b
 	}, func(b []byte) error {
-		for range descriptors {
+		for range asked {
 			_, _, n := protowire.ConsumeTag(b)
 			if n < 0 {
 				return errors.New("too few answers")

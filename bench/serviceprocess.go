@@ -70,7 +70,7 @@ func run1(ctx context.Context, env []string, name string, args ...string) error 
 }
 
 // open starts the program, and returns what asks it.
-func (p *program) open(ctx context.Context, dir string, descriptors int) (func(context.Context, int, int) error, func(), error) {
+func (p *program) open(ctx context.Context, dir string, asked int) (func(context.Context, int, int) error, func(), error) {
 	path, err := p.install(ctx, dir)
 	if err != nil {
 		return nil, nil, err
@@ -91,7 +91,7 @@ func (p *program) open(ctx context.Context, dir string, descriptors int) (func(c
 	if err != nil {
 		return nil, nil, err
 	}
-	call, hangUp, err := p.ask(ctx, c.grpc, descriptors)
+	call, hangUp, err := p.ask(ctx, c.grpc, asked)
 	if err != nil {
 		stop()
 		return nil, nil, errors.Join(err, errors.New(log.String()))
