@@ -47,6 +47,7 @@ type options struct {
 	duration    time.Duration
 	runs        int
 	only, peers string
+	programs    string
 	benchfmt    bool
 }
 
@@ -56,6 +57,7 @@ func main() {
 	flag.IntVar(&o.runs, "runs", 5, "how many runs of each contender; the ratio is that of the medians")
 	flag.StringVar(&o.only, "only", "", "regular expression: the workloads to run")
 	flag.StringVar(&o.peers, "peers", "some", "whom to run beside: all, some (redis_rate and x/time/rate) or none")
+	flag.StringVar(&o.programs, "programs", "", "directory to keep installed services in; default a temporary one")
 	flag.BoolVar(&o.benchfmt, "benchfmt", false, "print a line for every run, for benchstat, instead of the table")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -83,7 +85,12 @@ func run(ctx context.Context, out io.Writer, o options) error {
 		return err
 	}
 	defer redis.stop()
-	all := workloads(redis.addr)
+	dir, err := os.MkdirTemp("", "tidegate-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	all := append(workloads(redis.addr), serviceWorkloads(redis.addr, cmp.Or(o.programs, dir))...)
 	ws := slices.DeleteFunc(slices.Clone(all), func(w workload) bool { return !which.MatchString(w.name) || w.optional && o.only == "" })
 	if len(ws) == 0 {
 		return fmt.Errorf("-only %s is the name of no workload, such as %q", o.only, all[0].name)

@@ -17,5 +17,4 @@ require (
 require (
 	github.com/chromedp/cdproto v0.160.1 // indirect
 	github.com/go-json-experiment/json v1.27.2 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )

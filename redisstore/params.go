@@ -16,7 +16,9 @@ type compiled struct {
 	params  *algo.Params
 	tail    string // how the states that it writes end; empty for what the run script leaves to take
 
-	args []any // of a plain bucket, for the run script
+	window string // the same of a fixed window, for what the windows script leaves to take
+
+	args []any // of a plain bucket or window, for the scripts that decide these
 
 	shards []*compiled // of a limit that has some; those of one size are one
 	larger int         // how many of them, the first ones, hold one more than the others; 0 if all hold the same
@@ -78,6 +80,10 @@ func compile(limit *tidegate.Limit, version int64) (*compiled, error) {
 	if cost, gain, size, tick, ok := p.Plain(); ok {
 		l.tail = "|" + strconv.FormatInt(version, 10) + "|" + p.Spec
 		l.args = []any{l.tail, cost, gain, size, tick}
+	}
+	if n, width, ok := p.PlainWindow(); ok {
+		l.window = " 0|" + strconv.FormatInt(version, 10) + "|" + p.Spec
+		l.args = []any{l.window, n, width}
 	}
 	return l, l.compileShards()
 }

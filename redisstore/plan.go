@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// How a batch is decided: takes of one plain bucket by the run script, takes of several by the several script, and all
-// others, with those that share a bucket with them, by the take script. Takes that share a bucket are decided in order.
+// How a batch is decided: takes of one plain bucket by the run script, takes of several by the several script, takes of
+// windows by the windows script, and all others, with those that share a bucket with them, by the take script. Takes that share a bucket are decided in order.
 
 const (
 	// misses is how many more takes of a limit go to the take script once another has left one of its buckets alone.
@@ -15,7 +15,7 @@ const (
 	maxCharges = 16
 )
 
-// isQuick reports whether the run script or the several script may decide the take.
+// isQuick reports whether the run script, the several script or the windows script may decide the take.
 func (t *taking) isQuick() bool {
 	if t.hold.id != "" || len(t.items) > maxCharges {
 		return false
@@ -23,7 +23,7 @@ func (t *taking) isQuick() bool {
 	for i := range t.items {
 		it := &t.items[i]
 		c, l := it.charge, it.limit
-		if l.tail == "" || c.Cost <= 0 || c.Cost > l.params.Capacity || c.MaxWait > 0 || c.Shadow {
+		if l.tail == "" && !l.isWindow() || l.isWindow() != t.items[0].limit.isWindow() || c.Cost <= 0 || c.Cost > l.params.Capacity || c.MaxWait > 0 || c.Shadow {
 			return false
 		}
 		if l.misses.Load() > 0 {
@@ -77,14 +77,14 @@ func (u *use) isSeveral() bool { return u.several }
 
 // plan is who decides the takes of a batch, and room for its commands. It is used again and again, by one goroutine at a time.
 type plan struct {
-	runs          []*run
-	several, slow []*taking
-	args          []any
-	lean          bool // nobody looks at the command but the one who writes it out
+	runs                   []*run
+	several, windows, slow []*taking
+	args                   []any
+	lean                   bool // nobody looks at the command but the one who writes it out
 }
 
 func (p *plan) make(takes []*taking) {
-	p.runs, p.several, p.slow = p.runs[:0], p.several[:0], p.slow[:0]
+	p.runs, p.several, p.windows, p.slow = p.runs[:0], p.several[:0], p.windows[:0], p.slow[:0]
 	anySlow := false
 	for _, t := range takes {
 		for i := range t.items {
@@ -112,6 +112,8 @@ func (p *plan) make(takes []*taking) {
 		switch {
 		case !t.quick || anySlow && t.needs((*use).isSlow):
 			p.slow = append(p.slow, t)
+		case t.items[0].limit.isWindow():
+			p.windows = append(p.windows, t)
 		case t.needs((*use).isSeveral):
 			p.several = append(p.several, t)
 		default:
@@ -141,6 +143,13 @@ func (s *Store) decideBatch(ctx context.Context, takes []*taking, p *plan) {
 		left, err := s.decideSeveral(ctx, p)
 		if err != nil {
 			fail(p.several, err)
+		}
+		p.slow = append(p.slow, left...)
+	}
+	if len(p.windows) > 0 {
+		left, err := s.decideWindows(ctx, p)
+		if err != nil {
+			fail(p.windows, err)
 		}
 		p.slow = append(p.slow, left...)
 	}

@@ -33,8 +33,8 @@ func batchOf(t *testing.T, s *Store, charges [][]tidegate.Charge) (takes []*taki
 	}
 }
 
-// A batch decides as one take after the other would: those of one bucket and of several, at one cost and at many, and
-// those for which the take script is needed.
+// A batch decides as one take after the other would: those of one bucket and of several, of windows, at one cost and at
+// many, and those for which the take script is needed.
 func TestBatchDecidesInOrder(t *testing.T) {
 	srv := redistest.Start(t)
 	seed := uint64(envInt(t, "TIDEGATE_CONFORMANCE_SEED", int(time.Now().UnixNano()&0xffffffff)))
@@ -48,17 +48,26 @@ func TestBatchDecidesInOrder(t *testing.T) {
 	limits := []*tidegate.Limit{
 		parseLimit(t, "100/s burst 20"), parseLimit(t, "7/3s burst 30"), parseLimit(t, "10/day burst 1000"),
 		parseLimit(t, "50/s leaky-bucket queue 9"), parseLimit(t, "1000000/s burst 40"),
+		parseLimit(t, "20/s fixed-window"), parseLimit(t, "30/3s fixed-window"), parseLimit(t, "1000/day fixed-window"),
 	}
+	const buckets = 5 // the first of them
 	const rounds, most = 300, 40
-	var how [3]int
+	var how [4]int
 	for round := range rounds {
 		now += pick(r, 0, 1, r.Int64N(1000), r.Int64N(1_000_000), -r.Int64N(5000), r.Int64N(1e11))
 		slow, kinds := r.IntN(2) == 0, 1+r.IntN(3)
+		from, to := 0, len(limits)
+		switch r.IntN(3) {
+		case 0:
+			to = buckets
+		case 1:
+			from = buckets
+		}
 		var charges [][]tidegate.Charge
 		for range 1 + r.IntN(most) {
 			var cs []tidegate.Charge
 			for range 1 + r.IntN(kinds) {
-				l := r.IntN(len(limits))
+				l := from + r.IntN(to-from)
 				c := tidegate.Charge{Rule: fmt.Sprint(l), Key: pick(r, "a", "b", "c"), Limit: limits[l], Cost: 1}
 				if kinds > 1 {
 					c.Cost += r.Int64N(4)
@@ -71,7 +80,7 @@ func TestBatchDecidesInOrder(t *testing.T) {
 		takes, free := batchOf(t, s, charges)
 		var p plan
 		p.make(takes)
-		for i, n := range []int{len(p.runs), len(p.several), len(p.slow)} {
+		for i, n := range []int{len(p.runs), len(p.several), len(p.windows), len(p.slow)} {
 			how[i] += n
 		}
 		free()
@@ -88,9 +97,45 @@ func TestBatchDecidesInOrder(t *testing.T) {
 		}
 		free()
 	}
-	for i, name := range []string{"runs", "takes of several", "slow takes"} {
+	for i, name := range []string{"runs", "takes of several", "takes of windows", "slow takes"} {
 		if how[i] < rounds/4 {
 			t.Errorf("%d %s in %d batches: too few to tell", how[i], name, rounds)
+		}
+	}
+}
+
+// A window that is of another version, that holds something for the next one, or that is no window of ours is left alone
+// with the takes that need it, and all are decided; also where a clock has gone back.
+func TestWindowsLeaveOthersToTake(t *testing.T) {
+	srv := redistest.Start(t)
+	s := openStore(t, srv.URL(), nil)
+	now := int64(base)
+	s.scripts, s.inject = newScripts(true), func() int64 { return now }
+	old, newer := newCharge(t, "r", "changed", "10/h fixed-window", 1), newCharge(t, "r", "changed", "20/h fixed-window", 1)
+	newer.Version = 7
+	next := newCharge(t, "r", "next", "2/h fixed-window", 2)
+	reserved := next
+	reserved.MaxWait = 2 * time.Hour
+	other := newCharge(t, "r", "other", "10/h fixed-window", 1)
+	mustTake(t, s, newer)
+	mustTake(t, s, next)
+	mustTake(t, s, reserved)
+	takes, free := batchOf(t, s, [][]tidegate.Charge{{old, other}, {other, next}, {other}})
+	defer free()
+	s.decideBatch(context.Background(), takes, new(plan))
+	for i, want := range []string{"true 20 18", "true 10 8", "true 10 9"} { // the takes that are left alone come last
+		d := takes[i].decisions[0]
+		if got := fmt.Sprint(d.Allowed, d.Limit, d.Remaining); takes[i].err != nil || got != want {
+			t.Errorf("take %d: %v, %s, want %s", i, takes[i].err, got, want)
+		}
+	}
+	if d := takes[1].decisions[1]; d.Allowed || d.RetryAfter <= time.Hour {
+		t.Errorf("%+v: want it refused until the window after the next", d)
+	}
+	now -= 3 * time.Hour.Microseconds()
+	for _, want := range []int64{7, 6} {
+		if d := mustTake(t, s, other)[0]; d.Remaining != want || d.ResetAfter > time.Hour {
+			t.Errorf("three hours back: %+v, want %d remaining", d, want)
 		}
 	}
 }

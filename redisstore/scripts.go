@@ -53,11 +53,11 @@ func assemble(injected bool, files ...string) *script {
 // scriptSet is a script twice: for buckets alone, and for every kind of limit.
 type scriptSet struct{ buckets, all *script }
 
-// scripts are all that are sent: run and several for the commonest takes, beat for the table of the replicas, rules for
+// scripts are all that are sent: run, several and windows for the commonest takes, beat for the table of the replicas, rules for
 // those that they share, the others for everything.
 type scripts struct {
-	run, several, beat, rules *script
-	take, settle, permit      scriptSet
+	run, several, windows, beat, rules *script
+	take, settle, permit               scriptSet
 }
 
 func newScripts(injected bool) *scripts {
@@ -70,6 +70,7 @@ func newScripts(injected bool) *scripts {
 	return &scripts{
 		run:     assemble(injected, "clock", "run"),
 		several: assemble(injected, "clock", "head", "several"),
+		windows: assemble(injected, "clock", "head", "windows"),
 		beat:    assemble(injected, "clock", "beat"),
 		rules:   assemble(injected, "clock", "rules"),
 		take:    set("take"),

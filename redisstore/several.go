@@ -12,6 +12,8 @@ type ledger struct {
 	now    int64
 	states []algo.State // of each key
 	alone  []bool       // which were left alone
+
+	windows []algo.Window // of each key, where they are windows
 }
 
 // decideSeveral decides takes of plain buckets in order, each all or nothing, by the several script, which tells what was
@@ -78,6 +80,13 @@ func (p *plan) severalCommand(keys []*use) []any {
 		args = p.appendKey(args, &u.key)
 	}
 	args = append(appendLimits(append(args, len(limits), boolean(ones)), limits), len(takes))
+	args = appendCharges(args, takes, ones)
+	p.args = args
+	return args
+}
+
+// appendCharges appends the takes as the several and windows scripts read them.
+func appendCharges(args []any, takes []*taking, ones bool) []any {
 	for _, t := range takes {
 		args = append(args, len(t.items))
 		for i := range t.items {
@@ -87,7 +96,6 @@ func (p *plan) severalCommand(keys []*use) []any {
 			}
 		}
 	}
-	p.args = args
 	return args
 }
 
@@ -117,21 +125,26 @@ func (b *ledger) decide(t *taking) {
 	var verdicts [maxCharges]algo.Verdict
 	passes := true
 	for i := range t.items {
-		st, p, r := b.charge(&t.items[i])
-		verdicts[i] = p.Check(st, r, b.now, algo.Window{})
+		st, p, r, w := b.charge(&t.items[i])
+		verdicts[i] = p.Check(st, r, b.now, w)
 		passes = passes && verdicts[i].OK
 	}
 	for i := range t.items {
 		it := &t.items[i]
-		st, p, r := b.charge(it)
+		st, p, r, w := b.charge(it)
 		if passes {
-			p.Take(st, r, b.now, algo.Window{})
+			p.Take(st, r, b.now, w)
 		}
-		remaining, reset := p.Describe(st, b.now, algo.Window{})
+		remaining, reset := p.Describe(st, b.now, w)
 		t.decisions[i] = decide(it, verdicts[i].OK, p.Capacity, remaining, verdicts[i].Retry, reset, verdicts[i].Delay)
 	}
 }
 
-func (b *ledger) charge(it *item) (*algo.State, *algo.Params, algo.Request) {
-	return &b.states[it.bucket.use.index-1], it.limit.params, algo.Request{Cost: it.charge.Cost}
+func (b *ledger) charge(it *item) (*algo.State, *algo.Params, algo.Request, algo.Window) {
+	i := it.bucket.use.index - 1
+	var w algo.Window
+	if b.windows != nil {
+		w = b.windows[i]
+	}
+	return &b.states[i], it.limit.params, algo.Request{Cost: it.charge.Cost}, w
 }

@@ -19,6 +19,11 @@ func (s *Server) readyz(_ http.ResponseWriter, r *http.Request) (reply, error) {
 	if s.draining.Load() {
 		return reply{}, unavailable("the server is shutting down")
 	}
+	for _, problem := range s.unready {
+		if text := problem(); text != "" {
+			return reply{}, unavailable(text)
+		}
+	}
 	if s.status != nil {
 		return s.guardedReady()
 	}

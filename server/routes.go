@@ -11,6 +11,7 @@ import (
 // routes joins paths and endpoints.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
+	s.mux = mux
 	for path, e := range map[string]endpoint{
 		"/v1/take":    s.take,
 		"/v1/peek":    s.peek,

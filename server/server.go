@@ -56,6 +56,8 @@ type Server struct {
 	running  atomic.Int64 // requests that count against MaxRequests
 	draining atomic.Bool
 	handler  http.Handler
+	mux      *http.ServeMux
+	unready  []func() string // what else /readyz asks
 }
 
 // New returns a server that decides in the store, which stays the caller's to close. A store that others share is best

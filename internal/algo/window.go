@@ -59,3 +59,8 @@ func (p *Params) fixedDescribe(s *State, now int64, w Window) (remaining, reset 
 	}
 	return max(0, p.n-s.b), reset
 }
+
+// PlainWindow returns what a fixed window of a fixed length holds, and its length in µs; it reports false for all else.
+func (p *Params) PlainWindow() (n, width int64, ok bool) {
+	return p.n, p.width, p.Kind == Fixed && !p.Calendar()
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,7 @@ type serveFlags struct {
 	tokenFile string
 	delay     time.Duration
 	drain     time.Duration
+	envoy     envoyFlags
 }
 
 func newServe() *cobra.Command {
@@ -59,6 +61,7 @@ Resets and refunds need a token, from --token-file or the variable ` + tokenVari
 	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token for resets and refunds (default $"+tokenVariable+", else none)")
 	flags.DurationVar(&f.delay, "shutdown-delay", 0, "how long to go on serving after a signal while /readyz says 503")
 	flags.DurationVar(&f.drain, "drain-time", 10*time.Second, "how long to let running requests finish")
+	f.envoy.add(cmd)
 	complete(cmd, "store", storeExamples...)
 	if err := cmd.MarkFlagFilename("token-file"); err != nil {
 		panic(err) // the flag does not exist: a slip in this program
@@ -73,6 +76,9 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("replicas") && f.replicas < 1 {
 		return fmt.Errorf("--replicas is %d: it must be at least 1; leave it out where the number is not known", f.replicas)
 	}
+	if err := f.envoy.check(); err != nil {
+		return err
+	}
 	token, err := f.token()
 	if err != nil {
 		return err
@@ -85,14 +91,15 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer store.Close()
-	s, err := server.New(store.Store, &server.Config{
+	cfg := &server.Config{
 		Token:         token,
 		ShutdownDelay: f.delay,
 		DrainTime:     f.drain,
 		Leases:        store.leases,
 		StoreMetrics:  store.metrics,
 		Logger:        log,
-	})
+	}
+	s, err := server.New(store.Store, cfg)
 	if err != nil {
 		return err
 	}
@@ -101,9 +108,14 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer stopRules()
+	proxies, err := f.envoy.open(ctx, s, cfg)
+	if err != nil {
+		return err
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
-		return f.notListening(err)
+		proxies.close()
+		return notListening("listen", f.listen, err)
 	}
 	store.settle(ctx)
 	at := "http://" + shownAddress(listener.Addr())
@@ -115,8 +127,9 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if f.rules != "" {
 		try = `{"attributes":{"path":"/","user":"1"}}`
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "listening on %s with store %s; try: curl -d '%s' %s/v1/take\n", at, shownStore(name), try, at)
-	if err := s.Serve(ctx, listener); err != nil {
+	fmt.Fprintf(cmd.ErrOrStderr(), "listening on %s%s with store %s; try: curl -d '%s' %s/v1/take\n",
+		at, proxies.said(), shownStore(name), try, at)
+	if err := proxies.serve(ctx, func(ctx context.Context) error { return s.Serve(ctx, listener) }); err != nil {
 		return &exitError{exitDenied, err}
 	}
 	return nil
@@ -138,18 +151,18 @@ func (f *serveFlags) token() (string, error) {
 	return token, nil
 }
 
-// notListening says in one line why the address cannot be listened on.
-func (f *serveFlags) notListening(err error) error {
-	_, _, bad := net.SplitHostPort(f.listen)
+// notListening says in one line why the address of a flag cannot be listened on.
+func notListening(flag, address string, err error) error {
+	_, _, bad := net.SplitHostPort(address)
 	switch {
-	case bad != nil:
-		return fmt.Errorf("--listen is %q, which is not an address: write for example 127.0.0.1:8080, or :8080 for all interfaces", f.listen)
+	case bad != nil && !strings.HasPrefix(address, "unix:"):
+		return fmt.Errorf("--%s is %q, which is not an address: write for example 127.0.0.1:8080, or :8080 for all interfaces", flag, address)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s is in use: choose another address with --listen; port 0 chooses a free one", f.listen)
+		return fmt.Errorf("%s is in use: choose another address with --%s; port 0 chooses a free one", address, flag)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s may not be listened on by this user: choose a port above 1023 with --listen", f.listen)
+		return fmt.Errorf("%s may not be listened on by this user: choose a port above 1023 with --%s", address, flag)
 	}
-	return fmt.Errorf("--listen %s: %w", f.listen, err)
+	return fmt.Errorf("--%s %s: %w", flag, address, err)
 }
 
 // shownAddress is an address that a browser on this machine can open.

@@ -1,14 +1,13 @@
 package ruletest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/tidegate-go/tidegate/rules"
 )
@@ -75,7 +74,7 @@ func Load(name string) (*File, error) {
 		return nil, err
 	}
 	f := &File{name: name}
-	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(f); err != nil {
+	if err := yaml.Load(data, f, yaml.WithKnownFields()); err != nil {
 		return nil, position(name, err)
 	}
 	if f.Rules == "" {
@@ -104,13 +103,22 @@ func Load(name string) (*File, error) {
 	return f, nil
 }
 
-// position writes an error of the YAML library as we write them: file:line:col: what.
+// position writes the errors of the YAML library as we write them: file:line:col: what.
 func position(name string, err error) error {
-	if e, ok := errors.AsType[yaml.Error](err); ok && e.GetToken() != nil {
-		p := e.GetToken().Position
-		return fmt.Errorf("%s:%d:%d: %s", name, p.Line, p.Column, e.GetMessage())
+	var all []*yaml.LoadError
+	if several, ok := errors.AsType[*yaml.LoadErrors](err); ok {
+		all = several.Errors
+	} else if one, ok := errors.AsType[*yaml.LoadError](err); ok {
+		all = append(all, one)
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	errs := make([]error, 0, len(all))
+	for _, e := range all {
+		errs = append(errs, fmt.Errorf("%s:%d:%d: %s", name, max(e.Mark.Line, 1), max(e.Mark.Column, 1), e.Message))
+	}
+	if len(errs) == 0 {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return errors.Join(errs...)
 }
 
 func (t *Test) check(file string, n int) error {
