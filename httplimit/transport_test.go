@@ -272,11 +272,15 @@ func (broken) Take(context.Context, []tidegate.Charge, []tidegate.Decision) ([]t
 func TestPauseComesMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := []*http.Response{answer(200), answer(429, "Retry-After", "20"), answer(429, "Retry-After", "1"), answer(200)}
+		var mu sync.Mutex
 		n := 0
 		tr := transport(t, httplimit.TransportConfig{Limiter: limiter(t, "1/s"), Base: server(func(*http.Request) *http.Response {
+			mu.Lock()
 			a := answers[n]
 			n++
-			if n == 2 { // a slow one, during which the third is sent
+			second := n == 2
+			mu.Unlock()
+			if second { // a slow one, during which the third is sent
 				time.Sleep(1500 * time.Millisecond)
 			}
 			return a

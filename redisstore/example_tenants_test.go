@@ -15,7 +15,7 @@ import (
 
 // An API with a limit for each tenant that all replicas keep together, since the buckets are in Redis. What differs from a
 // limit in memory is the line that opens the store.
-func Example_tenants() {
+func Example_tenants() { //nolint:testableexamples // it needs a server; TestExampleTenants runs what it shows
 	handler, done, err := tenants("redis://localhost:6379", http.NotFoundHandler())
 	if err != nil {
 		fmt.Println(err)
@@ -66,7 +66,7 @@ func TestExampleTenants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer done()
+		t.Cleanup(done)
 		replicas = append(replicas, h)
 	}
 	ask := func(n int, tenant, password string) int {
