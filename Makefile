@@ -25,7 +25,7 @@ build: ## Build every package of every module
 
 .PHONY: test
 test: deps ## Run all tests under the race detector, against real servers
-	TIDEGATE_REQUIRE_SERVERS=1 go test -run 'Allocates|LeaseOfPaused|HoldsThroughAKill|KilledRedisUnderLoad' ./memstore ./httplimit ./redisstore ./server
+	TIDEGATE_REQUIRE_SERVERS=1 go test -run 'Allocates|LeaseOfPaused|HoldsThroughAKill|KilledRedisUnderLoad' ./memstore ./grpclimit ./httplimit ./guard ./redisstore ./server
 	TIDEGATE_REQUIRE_SERVERS=1 go test -race -timeout 15m $(PKG)
 
 .PHONY: race

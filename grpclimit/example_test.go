@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -51,12 +52,14 @@ func run(server []grpc.ServerOption, client []grpc.DialOption, do func(testgrpc.
 	}
 	s := grpc.NewServer(server...)
 	testgrpc.RegisterTestServiceServer(s, greeter{})
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	defer func() {
-		s.Stop()
-		_ = <-done // nil, once it was stopped
-	}()
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := s.Serve(l); err != nil {
+			fmt.Println(err)
+		}
+	})
+	defer done.Wait()
+	defer s.Stop()
 	cc, err := grpc.NewClient(l.Addr().String(), append(client, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		fmt.Println(err)

@@ -11,7 +11,7 @@ require (
 )
 
 require (
-	golang.org/x/net v0.62.0 // indirect
+	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 )

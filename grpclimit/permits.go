@@ -69,19 +69,22 @@ func (g *gate) acquire(c *Call) (*held, error) {
 }
 
 // renew holds the permit for longer, as long as the call takes. One that the store has let go of is not asked for again:
-// a call that runs is not cut off for it.
+// a call that runs is not cut off for it. A store that fails is asked once more before the permit expires, and from then on
+// in vain, unless it has kept it.
 func (h *held) renew() {
-	ctx, cancel := context.WithTimeout(h.ctx, h.ttl/3)
+	ctx, cancel := context.WithTimeout(h.ctx, h.ttl/6)
 	defer cancel()
 	err := h.permit.Renew(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case h.timer == nil:
+	case err == nil:
+		h.timer.Reset(h.ttl / 3)
 	case errors.Is(err, tidegate.ErrUnknownID):
 		h.timer = nil
-	default: // also after a failure of the store, which is tried twice again before the permit expires
-		h.timer.Reset(h.ttl / 3)
+	default:
+		h.timer.Reset(h.ttl / 6)
 	}
 }
 

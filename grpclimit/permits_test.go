@@ -144,6 +144,40 @@ func TestServerRenewsPermits(t *testing.T) {
 	})
 }
 
+// shaky is a store that fails to renew, so many times.
+type shaky struct {
+	tidegate.Store
+
+	fails int
+}
+
+// Renew fails, or renews.
+func (s *shaky) Renew(ctx context.Context, id string, charges []tidegate.Charge) error {
+	if s.fails > 0 {
+		s.fails--
+		return &tidegate.StoreError{Op: "renew", Err: errors.New("away")}
+	}
+	return s.Store.Renew(ctx, id, charges)
+}
+
+// A store that fails for a moment costs no permit: it is asked once more before that expires.
+func TestServerRenewsPermitsAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		defer store.Close()
+		limit := tidegate.Limit{Rate: 1, TTL: 6 * time.Second, Algorithm: tidegate.Concurrency}
+		permits := newLimiterOn(t, &shaky{Store: store, fails: 1}, limit, "")
+		s := newServer(t, newLimiter(t, "unlimited", ""), &ServerConfig{Permits: permits})
+		_, _ = s.Unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: unaryMethod}, func(context.Context, any) (any, error) {
+			time.Sleep(20 * time.Second)
+			if n := free(t, permits, ""); n != 0 {
+				t.Errorf("%d permits left while the call runs, want 0", n)
+			}
+			return "", nil
+		})
+	})
+}
+
 // A store that cannot say refuses or lets pass, as FailOpen says.
 func TestPermitsWithoutDecision(t *testing.T) {
 	permits := newLimiter(t, "1 concurrent", "")

@@ -8,9 +8,6 @@ require (
 	go.uber.org/goleak v1.3.0
 )
 
-require (
-	golang.org/x/net v0.62.0 // indirect
-	golang.org/x/time v0.16.0 // indirect
-)
+require golang.org/x/time v0.15.0 // indirect
 
 replace github.com/tidegate-go/tidegate => ../../
