@@ -206,7 +206,7 @@ func TestDiff(t *testing.T) {
 
 // TestHostileFiles: what is pushed to a service cannot exhaust it.
 func TestHostileFiles(t *testing.T) {
-	bomb := "version: 1\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	bomb := "version: 1\na0: &a0 [a, b, c, d, e, f, g, h, i, j]\n"
 	for i := range 30 {
 		bomb += fmt.Sprintf("a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i+1, i+1, i, i, i, i, i, i, i, i)
 	}

@@ -262,10 +262,10 @@ func (n *node) name(domain string, above []*node) {
 }
 
 // fault is a fault of the node, or of a part of it.
-func (n *node) fault(part, problem, hint string) *Fault {
+func (n *node) fault(part, problem, hint string) *FileError {
 	path := n.path
 	if part != "" {
 		path += "." + part
 	}
-	return &Fault{File: n.file, Line: n.line, Column: n.column, Path: path, Problem: problem, Hint: hint}
+	return &FileError{File: n.file, Line: n.line, Column: n.column, Path: path, Problem: problem, Hint: hint}
 }

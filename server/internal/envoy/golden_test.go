@@ -59,6 +59,7 @@ type story struct {
 
 // play tells a story, and returns it with the answers that were given.
 func play(t *testing.T, text string) string {
+	t.Helper()
 	s := &story{t: t, metrics: NewMetrics()}
 	store := memstore.New(nil)
 	defer store.Close()
@@ -77,7 +78,7 @@ func play(t *testing.T, text string) string {
 		verb, rest, _ := strings.Cut(line, " ")
 		switch verb {
 		case "with":
-			for _, word := range strings.Fields(rest) {
+			for word := range strings.FieldsSeq(rest) {
 				switch word {
 				case "merge":
 					s.options.Merge = true
@@ -141,6 +142,7 @@ func (s *story) load() {
 }
 
 func parseJSON(t *testing.T, text string) *ratelimitv3.RateLimitRequest {
+	t.Helper()
 	var req ratelimitv3.RateLimitRequest
 	if err := protojson.Unmarshal([]byte(text), &req); err != nil {
 		t.Fatal(err)
@@ -150,6 +152,7 @@ func parseJSON(t *testing.T, text string) *ratelimitv3.RateLimitRequest {
 
 // parseAsk reads DOMAIN [hits=N] DESCRIPTOR..., where a descriptor is KEY=VALUE,... [@N] for its own hits.
 func parseAsk(t *testing.T, text string) *ratelimitv3.RateLimitRequest {
+	t.Helper()
 	fields := strings.Fields(text)
 	req := &ratelimitv3.RateLimitRequest{Domain: fields[0]}
 	for _, f := range fields[1:] {

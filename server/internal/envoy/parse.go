@@ -27,7 +27,7 @@ type Options struct {
 	Algorithm string
 }
 
-// Parse reads files. The error joins a [*Fault] for each thing that is wrong with them, and then there is no config.
+// Parse reads files. The error joins a [*FileError] for each thing that is wrong with them, and then there is no config.
 func Parse(files []File, o Options) (*Config, error) {
 	algorithm, err := algorithmNamed(o.Algorithm)
 	if err != nil {

@@ -51,7 +51,7 @@ func (s *Service) respond(w *work, req *ratelimitv3.RateLimitRequest) *ratelimit
 		}
 	}
 	if s.cfg.Headers {
-		resp.ResponseHeadersToAdd = headers(resp.Statuses)
+		resp.ResponseHeadersToAdd = headers(pointers[:n])
 	}
 	if s.cfg.DynamicMetadata {
 		resp.DynamicMetadata = s.metadata(w, req)

@@ -72,21 +72,21 @@ func watch(ctx context.Context, dir string, changed func()) {
 func watchAll(w *fsnotify.Watcher, dir string) {
 	for _, name := range []string{filepath.Dir(filepath.Clean(dir)), dir} {
 		_ = w.Add(name)
-		if real, err := filepath.EvalSymlinks(name); err == nil {
-			_ = w.Add(real)
+		if target, err := filepath.EvalSymlinks(name); err == nil {
+			_ = w.Add(target)
 		}
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	target, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return
 	}
-	_ = filepath.WalkDir(real, func(path string, e fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(target, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return nil //nolint:nilerr // it is gone again
 		case !e.IsDir():
 			return nil
-		case path != real && strings.HasPrefix(e.Name(), "."):
+		case path != target && strings.HasPrefix(e.Name(), "."):
 			return fs.SkipDir
 		}
 		_ = w.Add(path)

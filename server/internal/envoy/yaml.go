@@ -35,7 +35,7 @@ func (r *reader) document(text []byte) *yaml.Node {
 	var doc, more yaml.Node
 	err := decoder.Decode(&doc)
 	if errors.Is(err, io.EOF) {
-		r.fs = append(r.fs, &Fault{File: r.file, Problem: "the file is empty", Hint: "write domain: and descriptors:, or remove it"})
+		r.fs = append(r.fs, &FileError{File: r.file, Problem: "the file is empty", Hint: "write domain: and descriptors:, or remove it"})
 		return nil
 	}
 	if err == nil {
@@ -59,7 +59,7 @@ var atLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)`)
 
 // syntax adds what the parser complains of.
 func (r *reader) syntax(err error) {
-	f := &Fault{File: r.file, Problem: "this is no YAML: " + err.Error()}
+	f := &FileError{File: r.file, Problem: "this is no YAML: " + err.Error()}
 	if m := atLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " ")); m != nil {
 		f.Problem = "this is no YAML: " + m[2]
 		if f.Line, err = strconv.Atoi(m[1]); err == nil {
@@ -73,7 +73,7 @@ func (r *reader) syntax(err error) {
 }
 
 func (r *reader) add(n *yaml.Node, path, problem, hint string) {
-	r.fs = append(r.fs, &Fault{r.file, n.Line, n.Column, path, problem, hint})
+	r.fs = append(r.fs, &FileError{r.file, n.Line, n.Column, path, problem, hint})
 }
 
 // resolved follows an alias. It counts what was read, and gives up with a fault where that is too much.

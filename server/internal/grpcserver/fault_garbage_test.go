@@ -1,12 +1,12 @@
 package grpcserver
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"io"
 	"net"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,7 +33,7 @@ func TestGarbage(t *testing.T) {
 		return append([]byte{byte(length >> 16), byte(length >> 8), byte(length), kind, flags, byte(stream >> 24), byte(stream >> 16), byte(stream >> 8), byte(stream)}, payload...)
 	}
 	settings := frame(0, 4, 0, 0, nil)
-	open := append(bytes.Clone(preface), settings...)
+	open := slices.Concat(preface, settings)
 	var conns []net.Conn
 	for i := range 200 {
 		conn, err := net.Dial("tcp", sv.addr)
@@ -49,13 +49,13 @@ func TestGarbage(t *testing.T) {
 		case 2:
 			sent = []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		case 3:
-			sent = append(open, random...)
+			sent = slices.Concat(open, random)
 		case 4: // a frame that is never finished
-			sent = append(open, frame(1<<20, 0, 0, 1, random[:100])...)
+			sent = slices.Concat(open, frame(1<<20, 0, 0, 1, random[:100]))
 		case 5: // headers that are none
-			sent = append(open, frame(1000, 1, 4, 1, random[:1000])...)
+			sent = slices.Concat(open, frame(1000, 1, 4, 1, random[:1000]))
 		case 6: // headers that never end
-			sent = append(open, frame(100, 1, 0, 1, random[:100])...)
+			sent = slices.Concat(open, frame(100, 1, 0, 1, random[:100]))
 		case 7:
 			sent = preface[:10]
 		}

@@ -100,4 +100,7 @@ func call(ctx context.Context, c *grpc.ClientConn, options ...grpc.CallOption) e
 	return c.Invoke(ctx, echoMethod, &emptypb.Empty{}, &emptypb.Empty{}, options...)
 }
 
-func tempSocket(t *testing.T) string { return filepath.Join(t.TempDir(), "s") }
+func tempSocket(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "s")
+}

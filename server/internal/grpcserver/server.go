@@ -89,7 +89,7 @@ type Server struct {
 	health   *health.Server
 	running  atomic.Int64
 	rejected atomic.Uint64
-	draining context.Context // ends when streams are to end
+	draining context.Context //nolint:containedctx // it ends when streams are to end, whoever made them
 	drain    context.CancelFunc
 }
 
@@ -116,7 +116,6 @@ func New(cfg *Config) (*Server, error) {
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.NumStreamWorkers(workers),
-		grpc.SharedWriteBuffer(true),
 		grpc.WaitForHandlers(true),
 		grpc.UnaryInterceptor(s.unary),
 		grpc.StreamInterceptor(s.stream),
@@ -168,7 +167,8 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	defer s.recovered(info.FullMethod, &err)
 	ctx, cancel := context.WithCancel(ss.Context())
 	defer cancel()
-	defer context.AfterFunc(s.draining, cancel)()
+	stop := context.AfterFunc(s.draining, cancel)
+	defer stop()
 	return handle(srv, &endingStream{ss, ctx})
 }
 
@@ -189,7 +189,7 @@ func (s *endingStream) RecvMsg(m any) error {
 }
 
 func (s *Server) recovered(method string, err *error) {
-	p := recover()
+	p := recover() //nolint:revive // it is deferred by both interceptors
 	if p == nil {
 		return
 	}

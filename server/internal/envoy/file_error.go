@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A Fault is one thing that is wrong with a file.
-type Fault struct {
+// A FileError is one thing that is wrong with a file.
+type FileError struct {
 	File         string // as it was opened
 	Line, Column int    // from 1; 0 where the whole file is meant
 	Path         string // where in the file, such as descriptors[0].rate_limit.unit; empty for the file
@@ -18,7 +18,7 @@ type Fault struct {
 }
 
 // Error returns one line: the place, what is wrong and what to write instead.
-func (f *Fault) Error() string {
+func (f *FileError) Error() string {
 	var b strings.Builder
 	b.WriteString(f.File)
 	if f.Line > 0 {
@@ -36,11 +36,11 @@ func (f *Fault) Error() string {
 }
 
 // faults are all that is wrong with some files, in the order of their places.
-type faults []*Fault
+type faults []*FileError
 
 // err joins the faults; nil if there are none.
 func (fs faults) err() error {
-	slices.SortStableFunc(fs, func(a, b *Fault) int {
+	slices.SortStableFunc(fs, func(a, b *FileError) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	errs := make([]error, 0, len(fs))
