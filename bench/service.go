@@ -99,7 +99,10 @@ func gubernatorServe() program {
 		start: func(path, _ string, p *ports) (command, error) {
 			return command{args: []string{path}, grpc: p.address(1), env: []string{
 				"GUBER_HTTP_ADDRESS=" + p.address(0), "GUBER_GRPC_ADDRESS=" + p.address(1),
-				"GUBER_PEER_DISCOVERY_TYPE=none", "GUBER_INSTANCE_ID=bench", "GUBER_LOG_LEVEL=error",
+				"GUBER_PEER_DISCOVERY_TYPE=member-list", "GUBER_ADVERTISE_ADDRESS=" + p.address(1), // without a peer it answers nothing
+				"GUBER_MEMBERLIST_ADDRESS=" + p.address(2), "GUBER_MEMBERLIST_KNOWN_NODES=" + p.address(2),
+				"GUBER_MEMBERLIST_BIND_ADDRESS=" + p.address(2), "GUBER_INSTANCE_ID=bench", "GUBER_LOG_LEVEL=error",
+				"OTEL_TRACES_EXPORTER=none",
 			}}, nil
 		},
 		ask: askGubernator,

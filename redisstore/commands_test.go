@@ -271,6 +271,7 @@ func TestOneCommandPerTake(t *testing.T) {
 	// The scripts are sent whole once.
 	mustTake(t, s, newCharge(t, "load", "k", "10/s", 1))
 	mustTake(t, s, newCharge(t, "load", "w", "10/s fixed-window", 1))
+	mustTake(t, s, newCharge(t, "load", "m", "10/day tz UTC", 1))
 	mustTake(t, s, newCharge(t, "load", "c", "10/s warmup 8s", 1))
 	mustTake(t, s, newCharge(t, "load", "d", "10/s", 1), newCharge(t, "load", "e", "10/s", 1))
 

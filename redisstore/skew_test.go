@@ -110,7 +110,7 @@ func TestEqualSharesAtABoundary(t *testing.T) {
 			var hook countingHook
 			stores := [2]*Store{c.store(t, srv, ahead(5*time.Second), &hook), c.store(t, srv, ahead(-5*time.Second), &hook)}
 			charge := newCharge(t, "boundary", v.boundary+v.limit, v.limit, 1)
-			mustTake(t, stores[0], peekOf(charge)) // loads the script
+			mustTake(t, stores[0], newCharge(t, "load", v.boundary+v.limit, v.limit, 1)) // loads the script
 			mustTake(t, stores[1], peekOf(charge))
 			for window, when := range []string{"before", "after"} {
 				sent := hook.counted(func() {

@@ -116,7 +116,10 @@ func TestBadChangeLeavesTheOldServing(t *testing.T) {
 	write(t, filepath.Join(dir, "a.yaml"), limitsOf("a"))
 	f := follow(t, dir, Options{})
 	f.untilDomains("a")
-	write(t, filepath.Join(dir, "a.yaml"), "domain: b\ndescriptors:\n- kay: k\n")
+	write(t, filepath.Join(dir, "next"), "domain: b\ndescriptors:\n- kay: k\n")
+	if err := os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "a.yaml")); err != nil { // at once: half of it would be another fault
+		t.Fatal(err)
+	}
 	f.until("the fault", func() bool { return f.source.Problem() != "" })
 	for range 3 {
 		if err := f.source.Load(); err == nil || !strings.Contains(err.Error(), "a.yaml:3:3: descriptors[0]: there is no key \"kay\" here") {

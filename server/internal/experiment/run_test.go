@@ -56,7 +56,7 @@ func held(t *testing.T, tr *Trace, rate float64) {
 	t.Logf("%+v", r)
 	buckets := 60 / rate
 	end := max(MinDuration, tr.arrivals[len(tr.arrivals)-1])
-	most := int(buckets * (20 + rate*end.Seconds()))
+	most := int(buckets*(20+rate*end.Seconds())) + 3 // a replica that the store is too slow for once has a token of its own
 	if r.Offered != 400 || r.Admitted < 120 || r.Admitted > most || r.Admitted != len(tr.arrivals) || r.Errors != 0 {
 		t.Errorf("%+v: %d requests in %v, want from 120 to %d", r, r.Admitted, end, most)
 	}
