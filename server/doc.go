@@ -9,6 +9,13 @@
 //	POST /v1/renew    {"id"}: hold the permit for longer
 //	POST /v1/release  {"id"}: give the permit back
 //	POST /v1/reset    {"rule","key"}: make the bucket as good as new; needs the token
+//	POST /v1/try      {"attributes":{…},"cost"}: which rules match, and what would be decided, charging nothing
+//	POST /v1/outcome  {"rule","seconds","outcome"}: how a call of what is behind the rule went, for its breaker
+//	GET  /v1/rules    the rules that are in place; PUT changes them, and needs the token
+//	GET  /v1/keys     the hottest keys of this replica, or how one key is
+//	GET  /v1/changes  what has changed: rules, and states of breakers
+//	GET  /v1/state    who decides, and since when
+//	GET  /v1/traffic  what was allowed and refused since the start, by rule
 //	GET  /healthz     the process runs
 //	GET  /readyz      takes are decided, and the server is not shutting down; it says if that is without the store
 //	GET  /metrics     for Prometheus
@@ -24,6 +31,7 @@
 // as "Authorization: Bearer TOKEN". A member that is null is absent.
 //
 // Every other answer is {"error":"…"}: 400 says what is wrong with the request, 401 and 403 what is with the token, 404 that
-// there is no such path, rule or id, 405 that the path wants another method, 413 that the body is above 64 KiB, and
-// 503 that no decision could be made, or that too many requests ran at once: try again after Retry-After.
+// there is no such path, rule or id, 405 that the path wants another method, 409 that the rules cannot be changed here or were
+// changed meanwhile, 413 that the body is too long, 422 what is wrong with rules, and 503 that no decision could be made, or
+// that too many requests ran at once: try again after Retry-After. docs/api.md has a command and an answer for each path.
 package server
