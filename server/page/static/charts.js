@@ -47,7 +47,7 @@ export class Chart {
       cursor: { show: false },
       scales: { x: { time: true }, y: { range: (_, __, most) => [0, Math.max(most * 1.1, 1)] } },
       axes: this.spark ? [{ show: false }, { show: false }] : [
-        { ...axis, space: 90, values: (_, at) => at.map(clock) },
+        { ...axis, space: 90, size: 30, values: (_, at) => at.map(clock) },
         { ...axis, size: 52, values: (_, at) => at.map((n) => (n >= 1000 ? n / 1000 + "k" : n)) },
       ],
       series: [{}, series("allowed"), series("refused", [6, 4])],

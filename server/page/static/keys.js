@@ -1,6 +1,6 @@
 // Keys: the hottest of a rule, and the state of any one.
 
-import { ask, change, get } from "./api.js";
+import { change, get } from "./api.js";
 import { count, el, facts, field, head, later, put, seconds, verdict, keyText } from "./dom.js";
 
 export class Keys {
@@ -14,7 +14,7 @@ export class Keys {
     this.body = el("tbody", { id: "keys-list" });
     this.window = el("span", { class: "note" });
     this.none = el("p", { class: "empty", role: "status" }, "Name a rule to see its hottest keys.");
-    this.table = el("table", { hidden: true }, el("caption", { class: "unseen" }, "Hottest keys"), head("#", "Key", "#Takes", "#At most too high by", ""), this.body);
+    this.table = el("table", { hidden: true }, el("caption", { class: "unseen" }, "Hottest keys"), head("#", "Key", "#Takes", "#Up to as many more", ""), this.body);
     this.parts = el("div", { class: "row" });
     this.look = el("button", { class: "primary", type: "submit" }, "Look");
     this.result = el("div", { id: "key-state", "aria-live": "polite" });
@@ -105,7 +105,7 @@ export class Keys {
     const look = el("button", { type: "button", "aria-label": "Look at " + keyText(k.key), onclick: () => this.open(k.key) }, "Look");
     look.dataset.key = JSON.stringify(k.key);
     return el("tr", null, el("td", { class: "number muted" }, String(i + 1)), el("td", { class: "mono" }, keyText(k.key)),
-      el("td", { class: "number" }, count(k.count)), el("td", { class: "number muted" }, k.error ? count(k.error) : "exact"), el("td", { class: "right" }, look));
+      el("td", { class: "number" }, count(Math.round(k.count))), el("td", { class: "number muted" }, k.error >= 0.5 ? count(Math.round(k.error)) : "–"), el("td", { class: "right" }, look));
   }
 
   open(parts) {
@@ -116,9 +116,8 @@ export class Keys {
   async ask(parts, told) {
     const rule = this.known.name;
     try {
-      // A key of no parts cannot be named in a query; what a peek says of its bucket is the same.
-      const answer = parts.length ? await get("v1/keys", { rule, key: parts })
-        : { limit: this.known.limit, decision: await ask("v1/peek", { rule }) };
+      // An empty key is how a query says that the rule has none.
+      const answer = await get("v1/keys", { rule, key: parts.length ? parts : "" });
       put(this.result, this.state(rule, parts, answer, told));
     } catch (e) {
       put(this.result, el("p", { class: "message bad" }, e.message));
