@@ -130,7 +130,8 @@ func (p *pageTab) click(selector string) {
 // fill writes the text over what is in the field.
 func (p *pageTab) fill(selector, text string) {
 	p.t.Helper()
-	p.do(chromedp.SetValue(selector, ""), chromedp.SendKeys(selector, text))
+	p.wait(fmt.Sprintf(`(document.querySelector(%q).value = "", true)`, selector))
+	p.do(chromedp.SendKeys(selector, text))
 	if text == "" { // for the page to hear of it
 		p.wait(fmt.Sprintf(`document.querySelector(%q).dispatchEvent(new Event("input", {bubbles: true}))`, selector))
 	}
