@@ -17,31 +17,8 @@ func (g *Guard) Admit(matched []rules.Matched) (tidegate.Decision, bool) {
 	if len(bs.byRule) == 0 {
 		return tidegate.Decision{}, true
 	}
-	refused, worst := false, tidegate.Decision{}
-	refuse := func(d tidegate.Decision) {
-		if !refused || d.RetryAfter > worst.RetryAfter {
-			refused, worst = true, d
-		}
-	}
 	// First what needs nothing counted, so that what is refused uses up no trial and no token.
-	tightened := false
-	for i := range matched {
-		m := &matched[i]
-		if !concerned(m) {
-			continue
-		}
-		if b := bs.byRule[m.Rule.Name]; b != nil {
-			if ok, retryAfter := b.Peek(); !ok {
-				refuse(refusal(m.Rule.Name, retryAfter))
-			}
-		}
-		switch part, retryAfter := bs.left(m.Rule); {
-		case part == 0:
-			refuse(refusal(m.Rule.Name, retryAfter))
-		case part < 1:
-			tightened = true
-		}
-	}
+	worst, refused, tightened := bs.refuses(matched)
 	if refused {
 		return worst, false
 	}
@@ -62,6 +39,52 @@ func (g *Guard) Admit(matched []rules.Matched) (tidegate.Decision, bool) {
 		}
 	}
 	return tidegate.Decision{}, true
+}
+
+// Peek says what Admit would, and counts nothing. Of a key that is kept to a local bucket it says whether one token is left.
+func (g *Guard) Peek(matched []rules.Matched) (tidegate.Decision, bool) {
+	bs := g.breakers.Load()
+	if len(bs.byRule) == 0 {
+		return tidegate.Decision{}, true
+	}
+	worst, refused, tightened := bs.refuses(matched)
+	if refused {
+		return worst, false
+	}
+	if tightened {
+		if d := g.charge(bs, matched, 0); !d.Allowed {
+			return d, false
+		}
+	}
+	return tidegate.Decision{}, true
+}
+
+// refuses says which rule refuses whatever is left to it, of several the one with the longest wait; and whether any is kept
+// to a local bucket.
+func (bs *breakers) refuses(matched []rules.Matched) (worst tidegate.Decision, refused, tightened bool) {
+	refuse := func(d tidegate.Decision) {
+		if !refused || d.RetryAfter > worst.RetryAfter {
+			refused, worst = true, d
+		}
+	}
+	for i := range matched {
+		m := &matched[i]
+		if !concerned(m) {
+			continue
+		}
+		if b := bs.byRule[m.Rule.Name]; b != nil {
+			if ok, retryAfter := b.Peek(); !ok {
+				refuse(refusal(m.Rule.Name, retryAfter))
+			}
+		}
+		switch part, retryAfter := bs.left(m.Rule); {
+		case part == 0:
+			refuse(refusal(m.Rule.Name, retryAfter))
+		case part < 1:
+			tightened = true
+		}
+	}
+	return worst, refused, tightened
 }
 
 // Refund implements [rules.Guard]. What has become of the breakers since Admit is not known: where one has opened, a key may be given
@@ -158,11 +181,12 @@ func (g *Guard) charge(bs *breakers, matched []rules.Matched, times int64) tideg
 		}
 		b.charges = append(b.charges, tidegate.Charge{Rule: m.Rule.Name, Key: m.Charge.Key, Limit: limit, Cost: times * m.Charge.Cost})
 	}
-	if len(b.charges) == 0 {
+	local := g.local.Load()
+	if len(b.charges) == 0 || local == nil {
 		return tidegate.Decision{Allowed: true}
 	}
 	var err error
-	b.decisions, err = g.local.Take(context.Background(), b.charges, b.decisions[:0])
+	b.decisions, err = local.Take(context.Background(), b.charges, b.decisions[:0])
 	if err != nil {
 		return tidegate.Decision{Allowed: true} // closed: see Close
 	}

@@ -34,11 +34,12 @@ type Config struct {
 // takes are refused. It is safe for concurrent use; create it with [New] and close it when done.
 type Guard struct {
 	cfg   Config
-	local *memstore.Store
+	local atomic.Pointer[memstore.Store] // from when a rule is first linked to a breaker
 	parts resilience.Parts
 
 	breakers atomic.Pointer[breakers]
 	using    sync.Mutex // whoever replaces breakers
+	closed   bool
 }
 
 // breakers are those of a set, by the names of their rules; immutable.
@@ -69,15 +70,20 @@ func New(cfg *Config) *Guard {
 	if g.cfg.MaxKeys <= 0 {
 		g.cfg.MaxKeys = defaultMaxKeys
 	}
-	g.local = memstore.New(&memstore.Config{MaxKeys: g.cfg.MaxKeys})
 	g.breakers.Store(&breakers{})
 	return g
 }
 
 // Close frees what the guard holds. Takes that it is asked for then are refused nothing.
 func (g *Guard) Close() error {
+	g.using.Lock()
+	defer g.using.Unlock()
+	g.closed = true
 	g.breakers.Store(&breakers{})
-	return g.local.Close()
+	if local := g.local.Load(); local != nil {
+		return local.Close()
+	}
+	return nil
 }
 
 // Use makes the breakers those of a set, which the engine swaps to next. A breaker whose rule and settings are the same as before
@@ -85,10 +91,16 @@ func (g *Guard) Close() error {
 func (g *Guard) Use(set *rules.Set) error {
 	g.using.Lock()
 	defer g.using.Unlock()
+	if g.closed {
+		return nil
+	}
 	old := g.breakers.Load()
 	next := &breakers{byRule: make(map[string]*breaker)}
 	var errs []error
 	for _, r := range set.Rules() {
+		if len(r.Tighten) > 0 && g.local.Load() == nil {
+			g.local.Store(memstore.New(&memstore.Config{MaxKeys: g.cfg.MaxKeys}))
+		}
 		if r.Breaker == nil {
 			continue
 		}

@@ -26,11 +26,15 @@ func Parse(file string, data []byte) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newSet(file, rules), nil
+}
+
+func newSet(file string, rules []*Rule) *Set {
 	s := &Set{file: file, rules: rules, byName: make(map[string]*Rule, len(rules))}
 	for _, r := range rules {
 		s.byName[r.Name] = r
 	}
-	return s, nil
+	return s
 }
 
 // Load reads the rules of a file. The error is [Errors], or that of reading the file.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/guard"
 	"github.com/tidegate-go/tidegate/rules"
 )
 
@@ -27,6 +29,12 @@ type reply struct {
 // done is the reply to what has no decision to tell, in one member: {"settled":true}.
 func done(what string) reply {
 	return reply{status: http.StatusOK, body: []byte(`{"` + what + `":true}`)}
+}
+
+// told is the reply of a value.
+func told(v any) (reply, error) {
+	b, err := json.Marshal(v)
+	return reply{status: http.StatusOK, body: b}, err
 }
 
 // decided is the reply that tells a decision, and the id of what it made the store hold, if it did.
@@ -66,7 +74,8 @@ type apiError struct {
 	status     int
 	message    string
 	retryAfter int64
-	challenge  bool // whether the answer asks for the token, as a 401 must
+	challenge  bool      // whether the answer asks for the token, as a 401 must
+	mistakes   []mistake // of a file of rules
 }
 
 func (e *apiError) Error() string { return e.message }
@@ -100,6 +109,9 @@ func failure(err error) *apiError {
 		}
 		return badRequest("rule %q is not one of permits: charge it with /v1/take", e.Rule)
 	}
+	if e, ok := errors.AsType[*guard.UnknownBreakerError](err); ok {
+		return notFound("%s", strings.TrimPrefix(e.Error(), "guard: "))
+	}
 	switch {
 	case errors.Is(err, tidegate.ErrUnknownID):
 		return notFound(`nothing is held under this "id": it was settled or released before, or it has lapsed`)
@@ -132,8 +144,9 @@ func answer(e endpoint) http.Handler {
 
 func writeError(w http.ResponseWriter, e *apiError) {
 	b, err := json.Marshal(struct {
-		Error string `json:"error"`
-	}{e.message})
+		Error  string    `json:"error"`
+		Errors []mistake `json:"errors,omitempty"`
+	}{e.message, e.mistakes})
 	if err != nil { // a string always marshals
 		b = []byte(`{"error":""}`)
 	}

@@ -228,6 +228,8 @@ func wanted(t reflect.Type) string {
 		return wanted(t.Elem())
 	case t.Kind() == reflect.Int64:
 		return "a whole number below 9007199254740992"
+	case t.Kind() == reflect.Float64:
+		return "a number"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
 	case t.Kind() == reflect.Map:

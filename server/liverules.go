@@ -2,9 +2,11 @@ package server
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidegate-go/tidegate/rules"
 	"github.com/tidegate-go/tidegate/rules/live"
 	"github.com/tidegate-go/tidegate/rules/source"
 )
@@ -19,8 +21,9 @@ func (s *Server) LiveRules(src source.Source) (*live.Live, error) {
 	for _, o := range []live.Outcome{live.Applied, live.Unchanged, live.Invalid, live.Failed} {
 		changes.WithLabelValues(src.Name(), string(o)) // so that an alert sees the first one
 	}
-	l, err := live.New(s.engine, src, &live.Config{
+	l, err := live.New(swapping{s}, src, &live.Config{
 		Logger: s.log,
+		Audit:  s.audits.rules,
 		Count:  func(source string, outcome live.Outcome) { changes.WithLabelValues(source, string(outcome)).Inc() },
 	})
 	if err != nil {
@@ -44,5 +47,13 @@ func (s *Server) LiveRules(src source.Source) (*live.Live, error) {
 			return nil, fmt.Errorf("server: the rules have a source already: %w", err)
 		}
 	}
+	s.followed.follow(l, src)
 	return l, nil
 }
+
+// swapping is the server as what keeps its rules sees it.
+type swapping struct{ s *Server }
+
+func (w swapping) Set() *rules.Set { return w.s.engine.Set() }
+
+func (w swapping) Swap(set *rules.Set, at time.Time) []rules.Change { return w.s.Swap(set, at) }

@@ -54,6 +54,7 @@ func newServerOn(tb testing.TB, store tidegate.Store, cfg *Config) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(func() { s.Close() })
 	return s
 }
 

@@ -23,6 +23,7 @@ type metrics struct {
 type callMetrics struct {
 	seconds  prometheus.Histogram
 	failures *prometheus.CounterVec
+	recent   latency
 }
 
 func newCallMetrics() *callMetrics {
@@ -45,6 +46,7 @@ func (m *callMetrics) saw(took time.Duration, kind resilience.ErrorKind) {
 		return // who left did not see how long it takes, and it has not failed
 	}
 	m.seconds.Observe(took.Seconds())
+	m.recent.saw(time.Now(), took)
 	if kind != resilience.NoError {
 		m.failures.WithLabelValues(string(kind)).Inc()
 	}

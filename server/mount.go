@@ -26,8 +26,11 @@ func (s *Server) Register(c prometheus.Collector) error {
 	return nil
 }
 
-// Decided counts a decision that another face made.
-func (s *Server) Decided(d *tidegate.Decision) { s.metrics.decision(d) }
+// Decided counts a decision that another face made, by a rule that the server does not know.
+func (s *Server) Decided(d *tidegate.Decision) {
+	s.decided(d)
+	s.traffic.other(d.Rule, d.Allowed)
+}
 
 // Authorized reports whether a request has the token; never where there is none.
 func (s *Server) Authorized(r *http.Request) bool { return s.authorize(r, "this") == nil }

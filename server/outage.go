@@ -131,22 +131,28 @@ func (m *metrics) outages(told *StoreMetrics, status func() resilience.Status) {
 // can say, since what keeps one replica from the store often keeps all.
 func (s *Server) guardedReady() (reply, error) {
 	st := s.status()
-	var reason string
-	switch st.State {
-	case resilience.Shared:
+	if st.State == resilience.Shared {
 		return done("ready"), nil
-	case resilience.Fallback:
-		reason = "the store is away"
-		if st.Err != nil {
-			reason += ": " + cause(st.Err).Error()
-		}
-	case resilience.Returning:
-		reason = "the store is back, and this replica keeps to its share until the others have noticed"
 	}
 	b, err := json.Marshal(struct {
 		Ready  bool   `json:"ready"`
 		State  string `json:"state"`
 		Reason string `json:"reason"`
-	}{true, "degraded", reason})
+	}{true, "degraded", reasonOf(st)})
 	return reply{status: http.StatusOK, body: b}, err
+}
+
+// reasonOf says why the store does not decide, or not alone.
+func reasonOf(st resilience.Status) string {
+	switch st.State {
+	case resilience.Fallback:
+		reason := "the store is away"
+		if st.Err != nil {
+			reason += ": " + cause(st.Err).Error()
+		}
+		return reason
+	case resilience.Returning:
+		return "the store is back, and this replica keeps to its share until the others have noticed"
+	}
+	return ""
 }

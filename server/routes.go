@@ -20,10 +20,24 @@ func (s *Server) routes() http.Handler {
 		"/v1/renew":   s.renew,
 		"/v1/release": s.release,
 		"/v1/reset":   s.reset,
+		"/v1/try":     s.try,
+		"/v1/outcome": s.outcome,
 	} {
 		mux.Handle("POST "+path, s.bounded(answer(e)))
 		mux.Handle(path, wrongMethod("POST"))
 	}
+	for path, e := range map[string]endpoint{
+		"/v1/state":   s.state,
+		"/v1/keys":    s.keys,
+		"/v1/changes": s.changes,
+		"/v1/traffic": s.counts,
+	} {
+		mux.Handle("GET "+path, s.few(answer(e)))
+		mux.Handle(path, wrongMethod("GET, HEAD"))
+	}
+	mux.Handle("GET /v1/rules", s.few(answer(s.listRules)))
+	mux.Handle("PUT /v1/rules", s.few(answer(s.changeRules)))
+	mux.Handle("/v1/rules", wrongMethod("GET, HEAD, PUT"))
 	for path, h := range map[string]http.Handler{
 		"/healthz": answer(s.healthz),
 		"/readyz":  answer(s.readyz),
@@ -54,6 +68,23 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 		if s.running.Add(1) > int64(s.cfg.MaxRequests) {
 			s.metrics.rejected.Inc()
 			writeError(w, unavailable("too many requests run at once"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// maxLarge bounds the requests that are answered at once whose answers, or bodies, are as large as all rules are.
+const maxLarge = 64
+
+// few answers 503 where many requests for much run already. They do not keep takes from being answered, nor the other way
+// round.
+func (s *Server) few(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.large.Add(-1)
+		if s.large.Add(1) > maxLarge {
+			s.metrics.rejected.Inc()
+			writeError(w, unavailable("too many requests of this kind run at once"))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -25,7 +25,7 @@ func TestPathsAndMethods(t *testing.T) {
 			t.Errorf("POST %s: Allow is %q", path, got)
 		}
 	}
-	for _, path := range []string{"/", "/v1", "/v1/", "/v1/takes", "/v1/take/", "/V1/take", "/v1/rules"} {
+	for _, path := range []string{"/", "/v1", "/v1/", "/v1/takes", "/v1/take/", "/V1/take", "/v1/nothing"} {
 		wantError(t, post(s, path, `{"rule":"example","key":"k"}`), http.StatusNotFound, "there is no path")
 	}
 }

@@ -1,15 +1,19 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/guard"
+	"github.com/tidegate-go/tidegate/internal/hotkeys"
 	"github.com/tidegate-go/tidegate/resilience"
 	"github.com/tidegate-go/tidegate/rules"
 )
@@ -20,10 +24,16 @@ type Config struct {
 	Rules []Rule
 	// Set is the rules that takes are decided by, such as those of a file. Default: Rules.
 	Set *rules.Set
-	// Engine says how the engine of the rules works: since when they count, and who is told of takes. Default: nil, its default.
+	// Engine says how the engine of the rules works: since when they count, and who is told of takes besides the server.
+	// A Guard of its own takes the place of the server's, which then knows of no breakers. Default: nil, its default.
 	Engine *rules.Config
-	// Token is what a request must send to reset a bucket or to refund. Default: none, so that both are refused.
+	// Token is what a request must send to reset a bucket, to refund or to change rules. Default: none, so that all of them
+	// are refused.
 	Token string
+	// StoreName is what /v1/state calls the store, without secrets. Default: "memory".
+	StoreName string
+	// Version is what /v1/state calls the version of the program. Default: "".
+	Version string
 	// MaxRequests bounds the requests that are answered at once; one more is answered 503. The paths for operators,
 	// /healthz, /readyz and /metrics, are always open. Default: 10,000.
 	MaxRequests int
@@ -48,15 +58,24 @@ type Server struct {
 	cfg      Config
 	log      *slog.Logger
 	store    tidegate.Store
-	watched  *watchedStore            // the same; nil for a store that tells of itself
-	status   func() resilience.Status // of a store that does; nil for others
+	watched  *watchedStore             // the same; nil for a store that tells of itself
+	status   func() resilience.Status  // of a store that does; nil for others
+	share    func(rule string) float64 // of such a store
 	engine   *rules.Engine
+	guard    *guard.Guard
+	hot      *hotkeys.Tracker
+	traffic  *traffic
+	followed followed
+	audits   audits
+	swapping sync.Mutex // so that breakers, counters and engine are of one set
+	began    time.Time
 	token    *token
 	metrics  *metrics
 	running  atomic.Int64 // requests that count against MaxRequests
 	draining atomic.Bool
 	handler  http.Handler
 	mux      *http.ServeMux
+	large    atomic.Int64    // requests whose answers are large, that run
 	unready  []func() string // what else /readyz asks
 }
 
@@ -67,7 +86,7 @@ func New(store tidegate.Store, cfg *Config) (*Server, error) {
 	if store == nil {
 		return nil, errors.New("server: the store is nil: give New one, such as memstore.New(nil)")
 	}
-	s := &Server{}
+	s := &Server{began: time.Now(), traffic: newTraffic(), audits: newAudits()}
 	if cfg != nil {
 		s.cfg = *cfg
 	}
@@ -97,7 +116,7 @@ func New(store tidegate.Store, cfg *Config) (*Server, error) {
 		s.watched = &watchedStore{Store: store, calls: calls, log: s.log}
 		s.store = s.watched
 	}
-	if s.engine, err = rules.New(s.store, set, s.cfg.Engine); err != nil {
+	if err := s.decide(store, set); err != nil {
 		return nil, err
 	}
 	s.handler = s.routes()
@@ -107,8 +126,11 @@ func New(store tidegate.Store, cfg *Config) (*Server, error) {
 	return s, nil
 }
 
-// Engine returns the engine that decides, so that its rules can be swapped.
+// Engine returns the engine that decides. Its rules are swapped by [Server.Swap], which tells the breakers too.
 func (s *Server) Engine() *rules.Engine { return s.engine }
+
+// Close frees what the breakers hold, once the server does not answer any more. The store stays open.
+func (s *Server) Close() error { return s.guard.Close() }
 
 // Handler returns the handler of all paths of the API.
 func (s *Server) Handler() http.Handler { return s.handler }
@@ -128,6 +150,7 @@ func (c *Config) normalize() error {
 	if c.DrainTime == 0 {
 		c.DrainTime = 10 * time.Second
 	}
+	c.StoreName = cmp.Or(c.StoreName, "memory")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

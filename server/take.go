@@ -60,7 +60,7 @@ func (s *Server) takeRule(r *http.Request, b *takeBody, cost int64) (reply, erro
 // taken answers a take, and counts it unless it was a peek or a refund.
 func (s *Server) taken(d tidegate.Decision, cost int64) (reply, error) {
 	if cost > 0 {
-		s.metrics.decision(&d)
+		s.decided(&d)
 	}
 	return decided(d, "")
 }
@@ -79,7 +79,7 @@ func (s *Server) reserve(r *http.Request, rule string, parts []string, cost int6
 
 // held answers a decision and the id of what the store holds since, if it does.
 func (s *Server) held(rule string, parts []string, h rules.Held) (reply, error) {
-	s.metrics.decision(&h.Decision)
+	s.decided(&h.Decision)
 	id := ""
 	if h.Decision.Allowed && h.Decision.Source != tidegate.SourceUnlimited && h.ID != "" {
 		id = (&heldID{rule: rule, parts: parts, name: h.ID}).String()

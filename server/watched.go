@@ -24,6 +24,7 @@ type watchedStore struct {
 	since   time.Time // of the first failure
 	last    time.Time // of the latest failure
 	failed  int
+	err     error // of the latest failure
 }
 
 // calm is how long a store must not have failed to be well again: one that fails now and then stays failing.
@@ -97,7 +98,7 @@ func (w *watchedStore) saw(start time.Time, err error) {
 func (w *watchedStore) fail(now time.Time, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.last = now
+	w.last, w.err = now, err
 	w.failed++
 	if !w.failing.Swap(true) {
 		w.since = now
@@ -114,4 +115,11 @@ func (w *watchedStore) succeed(now time.Time) {
 	w.log.Info("the store answers again", slog.Duration("after", now.Sub(w.since)), slog.Int("failed_calls", w.failed))
 	w.failing.Store(false)
 	w.failed = 0
+}
+
+// trouble says since when the store fails, and how; false if it does not.
+func (w *watchedStore) trouble() (since time.Time, failing bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.since, w.failing.Load(), w.err
 }

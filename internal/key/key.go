@@ -92,6 +92,29 @@ func Rule(text string) (rule string, ok bool) {
 	if !ok {
 		return "", false
 	}
+	return unescaped(text)
+}
+
+// Split returns the parts that [Join] made a key of, so many; false if it makes no such key of so many.
+func Split(joined string, n int) (parts []string, ok bool) {
+	switch n {
+	case 0:
+		return nil, joined == ""
+	case 1:
+		return []string{joined}, true
+	}
+	for text := range strings.SplitSeq(joined, "/") {
+		part, ok := unescaped(text)
+		if !ok {
+			return nil, false
+		}
+		parts = append(parts, part)
+	}
+	return parts, len(parts) == n && Join(parts) == joined
+}
+
+// unescaped reads what appendEscaped wrote.
+func unescaped(text string) (s string, ok bool) {
 	var b []byte
 	for i := 0; i < len(text); i++ {
 		if text[i] != '%' {

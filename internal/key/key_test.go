@@ -362,3 +362,33 @@ func TestRule(t *testing.T) {
 		}
 	}
 }
+
+func TestSplit(t *testing.T) {
+	for _, parts := range [][]string{
+		{"a", "b"}, {"", ""}, {"a/b", "c"}, {"a%2Fb", "%"}, {"é", "\xff\x00", "x y"}, {"", "", "/"},
+	} {
+		if got, ok := Split(Join(parts), len(parts)); !ok || !slices.Equal(got, parts) {
+			t.Errorf("Split(Join(%q)) is %q, %v", parts, got, ok)
+		}
+	}
+	for _, test := range []struct {
+		joined string
+		n      int
+		want   []string
+		ok     bool
+	}{
+		{"", 0, nil, true},
+		{"a", 0, nil, false},
+		{"a/b%", 1, []string{"a/b%"}, true}, // one part is kept as it is
+		{"a/b", 3, nil, false},
+		{"a/b/c", 2, nil, false},
+		{"a/%zz", 2, nil, false},
+		{"a/%4", 2, nil, false},
+		{"a/%41", 2, nil, false}, // Join writes no letter so
+	} {
+		got, ok := Split(test.joined, test.n)
+		if ok != test.ok || ok && !slices.Equal(got, test.want) {
+			t.Errorf("Split(%q, %d) is %q, %v", test.joined, test.n, got, ok)
+		}
+	}
+}
