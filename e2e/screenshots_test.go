@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,21 +20,25 @@ func TestScreenshots(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	f := screenshotAPI()
-	p := openPage(t, f.serve(t), "")
+	s := startService(t, serviceToken, "--store", redisWithRules(t, pictureRules), "--rules", "store")
+	s.traffic(t, 4*time.Millisecond, pictureTakes()...)
+	p := openPage(t, s.url, "")
 	p.wait("document.querySelectorAll('#busiest tr').length > 2")
 	select { // for the charts to have something to show
 	case <-time.After(12 * time.Second):
 	case <-p.ctx.Done():
 	}
-	p.token("token")
+	p.token(serviceToken)
 	prepare := map[string]func(){
 		"rules": func() {
 			p.rule("per-user")
 			p.fill("#rules-search", "")
 			p.wait("document.querySelectorAll('#rules-list tr').length > 3")
-			p.fill("#edit-limit", "200/m burst 40")
-			p.waitText("#diff", "200/m")
+			p.fill("#edit-limit", "1200/min burst 40")
+			p.click("#apply")
+			p.waitText("#rule-note", "Applied")
+			p.fill("#edit-limit", "900/min burst 30")
+			p.waitText("#diff", "900/min")
 		},
 		"keys": func() {
 			p.wait("document.querySelectorAll('#keys-list tr').length > 0")
@@ -44,6 +47,10 @@ func TestScreenshots(t *testing.T) {
 		},
 		"try": func() {
 			p.wait("document.querySelectorAll('#attributes input').length >= 2")
+			p.fill("#attributes .pair:nth-child(1) input:nth-child(2)", "user-3")
+			p.click("#try-add")
+			p.fill("#attributes .pair:last-child input:nth-child(1)", "path")
+			p.fill("#attributes .pair:last-child input:nth-child(2)", "/api/orders")
 			p.click("#try-ask")
 			p.wait("document.querySelector('#try-result .verdict') !== null")
 		},
@@ -66,20 +73,47 @@ func TestScreenshots(t *testing.T) {
 			}
 		}
 	}
-	_ = context.Background
 }
 
-func screenshotAPI() *fakeAPI {
-	r := func(name, limit, match string, key ...string) map[string]any { return fakeRule(name, limit, match, key...) }
-	f := &fakeAPI{rules: []map[string]any{
-		r("per-user", "100/m burst 20", "path is below /api/", "user"), r("per-ip", "20/s burst 40", "everything", "ip"),
-		r("login", "5/m", "path is /login and method is POST", "ip"), r("exports", "2 concurrent", "path is below /exports/", "tenant"),
-		r("search", "30/s burst 60", "path is /search, and the plan is one of free, trial and starter, unless the user agent is a crawler", "tenant", "user"),
-	}, state: map[string]any{"shares": map[string]any{"per-user": 0.33, "per-ip": 0.34, "login": 0.31},
-		"breakers": []any{map[string]any{"rule": "exports", "state": "closed", "since": time.Now().Format(time.RFC3339)}}},
-		changes: []map[string]any{{"at": time.Now().Format(time.RFC3339), "by": "api", "source": "store", "version": 1764520000000000, "rule": "per-user", "before": "80/m burst 20", "after": "100/m burst 20"},
-			{"at": time.Now().Add(-26 * time.Hour).Format(time.RFC3339), "by": "rules push", "source": "store", "version": 1764420000000000, "rule": "login", "before": "", "after": "5/m"}}}
-	f.rules[4]["shadow"] = true
-	f.rules[1]["overrides"] = 3
-	return f
+const pictureRules = `version: 1
+rules:
+  - name: per-user
+    match: {path: /api/**}
+    key: [user]
+    limit: 600/min burst 20
+    overrides:
+      - match: {user: "vip-*"}
+        limit: 6000/min burst 200
+  - name: global
+    limit: 2000/s burst 4000
+  - name: login
+    match: {path: /login}
+    key: [ip]
+    limit: 30/min burst 5
+  - name: search
+    match: {path: /search, plan: [free, trial]}
+    key: [tenant, user]
+    limit: 20/s burst 40
+    shadow: true
+  - name: exports
+    match: {path: /exports/**}
+    key: [tenant]
+    limit: 2/s
+`
+
+// pictureTakes are what a service is asked in turn: some users ask more than others.
+func pictureTakes() []string {
+	var bodies []string
+	for i := range 60 {
+		bodies = append(bodies, fmt.Sprintf(`{"attributes":{"path":"/api/orders","user":"user-%d"}}`, i*i%11%4))
+		switch i % 6 {
+		case 0:
+			bodies = append(bodies, fmt.Sprintf(`{"attributes":{"path":"/login","ip":"192.0.2.%d"}}`, i%9))
+		case 2:
+			bodies = append(bodies, fmt.Sprintf(`{"attributes":{"path":"/search","plan":"free","tenant":"acme","user":"user-%d"}}`, i%3))
+		case 4:
+			bodies = append(bodies, `{"attributes":{"path":"/exports/2026","tenant":"acme"}}`)
+		}
+	}
+	return bodies
 }

@@ -22,6 +22,7 @@ export class Chart {
     this.spark = spark;
     this.data = [[], [], []];
     node.setAttribute("role", "img");
+    node.setAttribute("aria-label", "No takes yet");
     node.chart = this;
     charts.add(this);
     this.make();
