@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tidegate-go/tidegate/redisstore"
 )
 
 func newRoot() *cobra.Command {
@@ -18,11 +19,13 @@ func newRoot() *cobra.Command {
 Try it:
   tidegate take --limit "10/s burst 20" --key user:42
   tidegate serve`,
-		Version:       buildVersion().String(),
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          commandNamed,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version: buildVersion().String(),
+		// What the client of Redis would print beside our own line says the same, several times; serve logs it.
+		PersistentPreRun: func(*cobra.Command, []string) { redisstore.SetClientLogger(nil) },
+		SilenceUsage:     true,
+		SilenceErrors:    true,
+		Args:             commandNamed,
+		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)

@@ -100,7 +100,9 @@ func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 		}
 		cmd := exec.Command(path, args...)
 		cmd.Dir = ts.MkAbs(".")
-		for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "GORACE", "TIDEGATE_STORE", "TIDEGATE_TOKEN"} {
+		for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "GORACE", "TIDEGATE_STORE", "TIDEGATE_TOKEN", "TIDEGATE_CONFIG",
+			"TIDEGATE_DRAIN_TIME", "TIDEGATE_LOG_FORMAT", "TIDEGATE_REPLICAS", "TIDEGATE_LISTN", "TIDEGATE_PORT",
+		} {
 			cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 		}
 		return cmd

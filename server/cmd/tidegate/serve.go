@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/tidegate-go/tidegate/redisstore"
 	"github.com/tidegate-go/tidegate/server"
 )
 
@@ -29,6 +30,9 @@ type serveFlags struct {
 	delay     time.Duration
 	drain     time.Duration
 	envoy     envoyFlags
+	config    configFlags
+	log       logFlags
+	pprof     pprofFlags
 }
 
 func newServe() *cobra.Command {
@@ -45,10 +49,14 @@ and the rules before stay. SIGHUP makes it look again. One rule is built in: exa
 While a store in Redis is away, takes are decided all the same, by this replica's share of each limit; /readyz and the log
 say so. How many replicas there are is learned from the store; --replicas is for one that starts while that is away.
 
-Resets and refunds need a token, from --token-file or the variable ` + tokenVariable + `.`,
+Resets, refunds and changes of rules need a token, from --token-file or the variable ` + tokenVariable + `.
+
+Each flag can be given as a variable too, as in ` + variablePrefix + `LISTEN=:8080, and in the file of --config. A flag goes before its
+variable, and that before the file; --print-config shows what is in force.`,
 		Example: `  tidegate serve
   tidegate serve --listen :8080 --store redis://localhost:6379 --token-file token
   tidegate serve --rules rules.yaml
+  tidegate serve --config tidegate.yaml --print-config
   curl -d '{"rule":"example","key":"user:1"}' localhost:8080/v1/take`,
 		Args: flagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -58,10 +66,13 @@ Resets and refunds need a token, from --token-file or the variable ` + tokenVari
 	flags.StringVar(&f.store, "store", "", storeUsage)
 	flags.StringVar(&f.rules, "rules", "", rulesUsage)
 	flags.IntVar(&f.replicas, "replicas", 0, "how many replicas share the store, for as long as it has never answered (default not known: 1, with a warning)")
-	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token for resets and refunds (default $"+tokenVariable+", else none)")
+	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token for resets, refunds and changes of rules (default $"+tokenVariable+", else none)")
 	flags.DurationVar(&f.delay, "shutdown-delay", 0, "how long to go on serving after a signal while /readyz says 503")
 	flags.DurationVar(&f.drain, "drain-time", 10*time.Second, "how long to let running requests finish")
 	f.envoy.add(cmd)
+	f.config.add(cmd)
+	f.log.add(cmd)
+	f.pprof.add(cmd)
 	complete(cmd, "store", storeExamples...)
 	if err := cmd.MarkFlagFilename("token-file"); err != nil {
 		panic(err) // the flag does not exist: a slip in this program
@@ -69,30 +80,58 @@ Resets and refunds need a token, from --token-file or the variable ` + tokenVari
 	return cmd
 }
 
-func (f *serveFlags) run(cmd *cobra.Command) error {
+// check refuses what cannot be meant.
+func (f *serveFlags) check(cmd *cobra.Command) error {
 	if f.delay < 0 || f.drain <= 0 {
 		return fmt.Errorf("--shutdown-delay is %v and --drain-time is %v: the one must not be negative, the other not 0", f.delay, f.drain)
 	}
 	if cmd.Flags().Changed("replicas") && f.replicas < 1 {
 		return fmt.Errorf("--replicas is %d: it must be at least 1; leave it out where the number is not known", f.replicas)
 	}
-	if err := f.envoy.check(); err != nil {
+	return f.envoy.check()
+}
+
+func (f *serveFlags) run(cmd *cobra.Command) error {
+	if err := f.config.resolve(cmd); err != nil {
+		return err
+	}
+	if err := f.check(cmd); err != nil {
 		return err
 	}
 	token, err := f.token()
 	if err != nil {
 		return err
 	}
+	log, err := f.log.logger(cmd)
+	if err != nil {
+		return err
+	}
+	if f.config.print {
+		f.config.printed(cmd, token)
+		return nil
+	}
+	return f.serve(cmd, token, log)
+}
+
+// serve serves until a signal.
+func (f *serveFlags) serve(cmd *cobra.Command, token string, log *slog.Logger) error {
 	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
-	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	redisstore.SetClientLogger(log)
+	warnUnknown(cmd, log)
 	store, err := openServed(f.store, f.replicas, log)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	name := storeName(f.store)
+	if name == "" {
+		name = memoryStore
+	}
 	cfg := &server.Config{
 		Token:         token,
+		StoreName:     shownStore(name),
+		Version:       buildVersion().Version,
 		ShutdownDelay: f.delay,
 		DrainTime:     f.drain,
 		Leases:        store.leases,
@@ -103,6 +142,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	defer s.Close()
 	stopRules, err := followRules(ctx, cmd, s, f.rules, f.store)
 	if err != nil {
 		return err
@@ -112,27 +152,39 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if f.envoy.dir != "" && f.rules == "" {
+		s.RulesElsewhere("envoy", "the limits come from the files in "+f.envoy.dir+", which programs cannot change: edit them there")
+	}
+	stopProfiles, err := f.pprof.open(ctx, log)
+	if err != nil {
+		proxies.close()
+		return err
+	}
+	defer stopProfiles()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
 		proxies.close()
 		return notListening("listen", f.listen, err)
 	}
 	store.settle(ctx)
-	at := "http://" + shownAddress(listener.Addr())
-	name := storeName(f.store)
-	if name == "" {
-		name = memoryStore
+	f.listening(cmd, log, "http://"+shownAddress(listener.Addr()), proxies.said(), shownStore(name))
+	if err := proxies.serve(ctx, func(ctx context.Context) error { return s.Serve(ctx, listener) }); err != nil {
+		return &exitError{exitDenied, err}
+	}
+	return nil
+}
+
+// listening says where the service is, with a line to try.
+func (f *serveFlags) listening(cmd *cobra.Command, log *slog.Logger, at, proxies, store string) {
+	if f.log.json() {
+		log.Info("listening", slog.String("address", at), slog.String("proxies", strings.TrimSpace(proxies)), slog.String("store", store))
+		return
 	}
 	try := `{"rule":"example","key":"user:1"}`
 	if f.rules != "" {
 		try = `{"attributes":{"path":"/","user":"1"}}`
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "listening on %s%s with store %s; try: curl -d '%s' %s/v1/take\n",
-		at, proxies.said(), shownStore(name), try, at)
-	if err := proxies.serve(ctx, func(ctx context.Context) error { return s.Serve(ctx, listener) }); err != nil {
-		return &exitError{exitDenied, err}
-	}
-	return nil
+	fmt.Fprintf(cmd.ErrOrStderr(), "listening on %s%s with store %s; try: curl -d '%s' %s/v1/take\n", at, proxies, store, try, at)
 }
 
 // token is the token that resets and refunds need; empty for none.

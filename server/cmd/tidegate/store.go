@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9/logging"
 	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/memstore"
 	"github.com/tidegate-go/tidegate/redisstore"
@@ -51,7 +50,6 @@ func openStoreWith(flag string, cfg *redisstore.Config) (tidegate.Store, error) 
 		// The error would repeat the URL, or the part of a password that it stumbled over.
 		return nil, errors.New("the URL of the store cannot be read: write " + storeForms + "; of a password, write / and other signs as %2F and the like")
 	}
-	logging.Disable() // what the client would print beside our own line says the same, several times
 	store, err := redisstore.Open(name, cfg)
 	if err != nil {
 		return nil, errors.New(oneLine(concealed(err.Error(), name))) // it says which forms there are
