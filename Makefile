@@ -10,6 +10,7 @@ COUNT ?= 1
 BENCH ?= .
 FUZZTIME ?= 30s
 OPS ?= 1000000
+SCREENSHOTS ?= screenshots
 
 export FUZZTIME BASE ONLY DURATION
 
@@ -57,6 +58,10 @@ bench-compare: deps ## Measure the latest tag, or BASE, and the working tree in 
 .PHONY: bench-go
 bench-go: ## Run the Go benchmarks named by BENCH, with allocations
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count=$(COUNT) $(PKG)
+
+.PHONY: screenshots
+screenshots: deps ## Write a picture of each tab of the page, in light and dark, into SCREENSHOTS
+	cd e2e && TIDEGATE_REQUIRE_SERVERS=1 TIDEGATE_SCREENSHOTS=$(abspath $(SCREENSHOTS)) go test -run '^TestScreenshots$$' -count=1 .
 
 .PHONY: tidy
 tidy: ## Format the code and tidy every go.mod

@@ -15,6 +15,13 @@ require (
 )
 
 require (
-	github.com/chromedp/cdproto v0.160.1 // indirect
+	github.com/chromedp/cdproto v0.160.1
 	github.com/go-json-experiment/json v1.27.2 // indirect
+	github.com/tidegate-go/tidegate/server v0.0.0
 )
+
+replace github.com/tidegate-go/tidegate/server => ../server
+
+replace github.com/tidegate-go/tidegate/redisstore => ../redisstore
+
+replace github.com/tidegate-go/tidegate/etcdrules => ../etcdrules

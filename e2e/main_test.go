@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -13,7 +14,10 @@ import (
 
 // Nothing that a test started outlives it: no server, no browser.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		removeCommand()
+		os.Exit(code)
+	}))
 }
 
 // limiter returns one of rule "api".

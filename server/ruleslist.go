@@ -30,12 +30,13 @@ type rulesReply struct {
 	Source   string      `json:"source"`
 	Editable bool        `json:"editable"`
 	EditHint string      `json:"edit_hint"`
-	YAML     string      `json:"yaml"`
+	YAML     string      `json:"yaml,omitempty"`
 	Rules    []ruleReply `json:"rules"`
 	Total    *int        `json:"total,omitempty"`
 }
 
-// listRules answers the rules that are in place: all of them, or a page of those that a text is found in.
+// listRules answers the rules that are in place: all of them, or a page of those that a text is found in. A page is without
+// the whole text, which would be sent again with each letter that somebody searches for.
 func (s *Server) listRules(_ http.ResponseWriter, r *http.Request) (reply, error) {
 	q, err := query(r, "q", "offset", "limit")
 	if err != nil {
@@ -64,7 +65,7 @@ func (s *Server) listRules(_ http.ResponseWriter, r *http.Request) (reply, error
 		found++
 	}
 	if len(q) > 0 {
-		out.Total = &found
+		out.Total, out.YAML = &found, ""
 	}
 	return told(out)
 }

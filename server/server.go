@@ -120,6 +120,9 @@ func New(store tidegate.Store, cfg *Config) (*Server, error) {
 		return nil, err
 	}
 	s.handler = s.routes()
+	if err := s.servePage(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
