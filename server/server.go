@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/resilience"
 	"github.com/tidegate-go/tidegate/rules"
@@ -38,6 +40,9 @@ type Config struct {
 	// StoreMetrics is what the store tells of itself, for /metrics, if it is one of package resilience.
 	// Default: none, and of such a store only its state is told.
 	StoreMetrics *StoreMetrics
+	// Traces makes a span of each request and of each call of the store, which tell of rules and never of keys.
+	// Default: none, and then they cost nothing.
+	Traces trace.TracerProvider
 	// Logger is told of changes of state, never of single requests. Default: none, nothing is logged.
 	Logger *slog.Logger
 }
@@ -53,6 +58,7 @@ type Server struct {
 	engine   *rules.Engine
 	token    *token
 	metrics  *metrics
+	rules    *ruleCounter
 	running  atomic.Int64 // requests that count against MaxRequests
 	draining atomic.Bool
 	handler  http.Handler
@@ -97,10 +103,13 @@ func New(store tidegate.Store, cfg *Config) (*Server, error) {
 		s.watched = &watchedStore{Store: store, calls: calls, log: s.log}
 		s.store = s.watched
 	}
-	if s.engine, err = rules.New(s.store, set, s.cfg.Engine); err != nil {
+	if s.cfg.Traces != nil {
+		s.store = &tracedStore{Store: s.store, tracer: s.cfg.Traces.Tracer(tracerName)}
+	}
+	if s.engine, err = rules.New(s.store, set, s.counted(s.cfg.Engine)); err != nil {
 		return nil, err
 	}
-	s.handler = s.routes()
+	s.handler = s.traced(s.routes())
 	return s, nil
 }
 

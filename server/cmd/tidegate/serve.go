@@ -29,6 +29,7 @@ type serveFlags struct {
 	delay     time.Duration
 	drain     time.Duration
 	envoy     envoyFlags
+	traces    traceFlags
 }
 
 func newServe() *cobra.Command {
@@ -62,6 +63,7 @@ Resets and refunds need a token, from --token-file or the variable ` + tokenVari
 	flags.DurationVar(&f.delay, "shutdown-delay", 0, "how long to go on serving after a signal while /readyz says 503")
 	flags.DurationVar(&f.drain, "drain-time", 10*time.Second, "how long to let running requests finish")
 	f.envoy.add(cmd)
+	f.traces.add(cmd)
 	complete(cmd, "store", storeExamples...)
 	if err := cmd.MarkFlagFilename("token-file"); err != nil {
 		panic(err) // the flag does not exist: a slip in this program
@@ -86,6 +88,11 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	traces, err := f.traces.open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer traces.close()
 	store, err := openServed(f.store, f.replicas, log)
 	if err != nil {
 		return err
@@ -97,6 +104,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		DrainTime:     f.drain,
 		Leases:        store.leases,
 		StoreMetrics:  store.metrics,
+		Traces:        traces.provider(),
 		Logger:        log,
 	}
 	s, err := server.New(store.Store, cfg)
