@@ -116,11 +116,15 @@ func TestTraces(t *testing.T) {
 		nameThere string
 	}{
 		"http": {
-			flag:      func(t *testing.T, c *collector) []string { return []string{"--otlp-endpoint", "http://" + c.listenHTTP(t)} },
+			flag: func(t *testing.T, c *collector) []string {
+				return []string{"--otlp-endpoint", "http://" + c.listenHTTP(t)}
+			},
 			nameThere: "tidegate",
 		},
 		"grpc": {
-			flag:      func(t *testing.T, c *collector) []string { return []string{"--otlp-endpoint", "grpc://" + c.listenGRPC(t)} },
+			flag: func(t *testing.T, c *collector) []string {
+				return []string{"--otlp-endpoint", "grpc://" + c.listenGRPC(t)}
+			},
 			nameThere: "tidegate",
 		},
 		"environment": {
