@@ -163,6 +163,7 @@ type statusWriter struct {
 	status int
 }
 
+// WriteHeader is the writer's.
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)

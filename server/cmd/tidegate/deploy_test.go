@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidegate-go/tidegate/internal/redistest"
 )
@@ -61,12 +62,14 @@ func busyMetrics(t *testing.T, args ...string) []byte {
 		"domain: edge\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 1}\n"), 0o600))
 	rulesFile := filepath.Join(t.TempDir(), "rules.yaml")
 	must(t, os.WriteFile(rulesFile, []byte("version: 1\nrules:\n  - {name: r, key: [user], limit: 1/day burst 2}\n"+
-		"  - {name: trial, key: [user], limit: 1/day burst 1, shadow: true}\n"), 0o600))
+		"  - {name: trial, key: [user], limit: 1/day burst 1, shadow: true}\n"+
+		"  - {name: wide, key: [tenant], limit: 1000/day burst 1000}\n"), 0o600))
 	redis := redistest.StartTCP(t)
 	s := serve(t, append([]string{"--store", redis.URL(), "--rules", rulesFile, "--envoy-config", dir, "--grpc", "127.0.0.1:0"}, args...)...)
 	take := func() {
 		for range 4 {
 			_, _ = s.take(`{"attributes":{"user":"a"}}`)
+			_, _ = s.take(`{"attributes":{"tenant":"t"}}`)
 		}
 	}
 	take()
@@ -78,8 +81,14 @@ func busyMetrics(t *testing.T, args ...string) []byte {
 	take()
 	redis.Restart()
 	s.awaits(t, "the store decides again")
-	take()
-	return scrape(t, s)
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		take() // which pays what the key owes, if nobody did before
+		if text := scrape(t, s); bytes.Contains(text, []byte("tidegate_fallback_repaid_tokens_total{")) {
+			return text
+		}
+	}
+	t.Fatal("what passed while the store was away is not paid for")
+	return nil
 }
 
 func scrape(t *testing.T, s *served) []byte {

@@ -117,18 +117,21 @@ func TestTraces(t *testing.T) {
 	}{
 		"http": {
 			flag: func(t *testing.T, c *collector) []string {
+				t.Helper()
 				return []string{"--otlp-endpoint", "http://" + c.listenHTTP(t)}
 			},
 			nameThere: "tidegate",
 		},
 		"grpc": {
 			flag: func(t *testing.T, c *collector) []string {
+				t.Helper()
 				return []string{"--otlp-endpoint", "grpc://" + c.listenGRPC(t)}
 			},
 			nameThere: "tidegate",
 		},
 		"environment": {
 			environ: func(t *testing.T, c *collector) {
+				t.Helper()
 				t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+c.listenGRPC(t))
 				t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 				t.Setenv("OTEL_SERVICE_NAME", "edge")
