@@ -29,6 +29,7 @@ programs="
 $redis
 $chromium
 etcd etcd-server etcd - etcd
+promtool prometheus - prometheus prometheus
 "
 
 as_root() {

@@ -14,10 +14,7 @@ import (
 
 // decide makes the engine, and what sees its takes: the breakers, the counters and the hot keys.
 func (s *Server) decide(store tidegate.Store, set *rules.Set) error {
-	var cfg rules.Config
-	if s.cfg.Engine != nil {
-		cfg = *s.cfg.Engine
-	}
+	cfg := *s.counted(s.cfg.Engine)
 	var err error
 	if s.hot, err = hotkeys.New(nil); err != nil {
 		return fmt.Errorf("server: %w", err)

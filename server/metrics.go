@@ -70,6 +70,7 @@ func newMetrics(running func() float64, calls *callMetrics) *metrics {
 			Name: "tidegate_requests_running",
 			Help: "Requests that are being answered.",
 		}, running),
+		collectors.NewBuildInfoCollector(),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

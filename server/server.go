@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/guard"
 	"github.com/tidegate-go/tidegate/internal/hotkeys"
@@ -48,6 +50,9 @@ type Config struct {
 	// StoreMetrics is what the store tells of itself, for /metrics, if it is one of package resilience.
 	// Default: none, and of such a store only its state is told.
 	StoreMetrics *StoreMetrics
+	// Traces makes a span of each request and of each call of the store, which tell of rules and never of keys.
+	// Default: none, and then they cost nothing.
+	Traces trace.TracerProvider
 	// Logger is told of changes of state, never of single requests. Default: none, nothing is logged.
 	Logger *slog.Logger
 }
@@ -71,6 +76,7 @@ type Server struct {
 	began    time.Time
 	token    *token
 	metrics  *metrics
+	rules    *ruleCounter
 	running  atomic.Int64 // requests that count against MaxRequests
 	draining atomic.Bool
 	handler  http.Handler
@@ -116,10 +122,13 @@ func New(store tidegate.Store, cfg *Config) (*Server, error) {
 		s.watched = &watchedStore{Store: store, calls: calls, log: s.log}
 		s.store = s.watched
 	}
+	if s.cfg.Traces != nil {
+		s.store = &tracedStore{Store: s.store, tracer: s.cfg.Traces.Tracer(tracerName)}
+	}
 	if err := s.decide(store, set); err != nil {
 		return nil, err
 	}
-	s.handler = s.routes()
+	s.handler = s.traced(s.routes())
 	if err := s.servePage(); err != nil {
 		return nil, err
 	}

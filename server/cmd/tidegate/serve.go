@@ -33,6 +33,7 @@ type serveFlags struct {
 	config    configFlags
 	log       logFlags
 	pprof     pprofFlags
+	traces    traceFlags
 }
 
 func newServe() *cobra.Command {
@@ -73,6 +74,7 @@ variable, and that before the file; --print-config shows what is in force.`,
 	f.config.add(cmd)
 	f.log.add(cmd)
 	f.pprof.add(cmd)
+	f.traces.add(cmd)
 	complete(cmd, "store", storeExamples...)
 	if err := cmd.MarkFlagFilename("token-file"); err != nil {
 		panic(err) // the flag does not exist: a slip in this program
@@ -119,6 +121,11 @@ func (f *serveFlags) serve(cmd *cobra.Command, token string, log *slog.Logger) e
 	defer stop()
 	redisstore.SetClientLogger(log)
 	warnUnknown(cmd, log)
+	traces, err := f.traces.open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer traces.close()
 	store, err := openServed(f.store, f.replicas, log)
 	if err != nil {
 		return err
@@ -136,6 +143,7 @@ func (f *serveFlags) serve(cmd *cobra.Command, token string, log *slog.Logger) e
 		DrainTime:     f.drain,
 		Leases:        store.leases,
 		StoreMetrics:  store.metrics,
+		Traces:        traces.provider(),
 		Logger:        log,
 	}
 	s, err := server.New(store.Store, cfg)

@@ -106,7 +106,7 @@ func (f *envoyFlags) open(ctx context.Context, s *server.Server, cfg *server.Con
 	}
 	service, err := envoy.NewService(envoy.ServiceConfig{
 		Store: s.Store(), Headers: f.headers, DynamicMetadata: f.metadata, Shadow: f.shadow, Quota: f.quota,
-		Metrics: metrics, Decided: s.Decided,
+		Metrics: metrics, Decided: s.Decided, Counted: s.CountRule,
 	})
 	if err != nil {
 		return nil, err
@@ -126,6 +126,10 @@ func (f *envoyFlags) open(ctx context.Context, s *server.Server, cfg *server.Con
 	if err != nil {
 		p.close()
 		return nil, fmt.Errorf("--envoy-config: %w", err)
+	}
+	if err := registerProxies(s, p); err != nil {
+		p.close()
+		return nil, err
 	}
 	_ = p.source.Load() // it was logged
 	s.Mount("POST", "/json", service.JSON(s.Authorized))
@@ -149,7 +153,7 @@ func (f *envoyFlags) listen(ctx context.Context, p *proxies, service *envoy.Serv
 	}
 	p.grpc, err = grpcserver.New(&grpcserver.Config{
 		TLS: secured, MaxConnectionAge: age, MaxConnectionAgeGrace: f.ageGrace,
-		ShutdownDelay: cfg.ShutdownDelay, DrainTime: cfg.DrainTime, Logger: cfg.Logger,
+		ShutdownDelay: cfg.ShutdownDelay, DrainTime: cfg.DrainTime, Traces: cfg.Traces, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return err

@@ -31,6 +31,9 @@ type ServiceConfig struct {
 	Metrics *Metrics
 	// Decided is told of each decision that was made by a limit, and must not keep it. Default: none.
 	Decided func(*tidegate.Decision)
+	// Counted is told of each limit that a request was charged to, what it said and whether it is in shadow, and must not
+	// keep it. Default: none.
+	Counted func(rule string, d *tidegate.Decision, shadow bool)
 }
 
 // A Service answers envoy.service.ratelimit.v3.RateLimitService. It has nothing to decide by until [Service.Set] is called.
@@ -181,6 +184,13 @@ func (s *Service) quota(l *limit) bool { return l.quota || s.cfg.Quota }
 
 // tell counts what was decided.
 func (s *Service) tell(w *work) {
+	if s.cfg.Counted != nil {
+		for i := range w.asked {
+			if a := &w.asked[i]; a.charge >= 0 && a.cost > 0 {
+				s.cfg.Counted(a.limit.label, &w.decisions[a.charge], w.charges[a.charge].Shadow)
+			}
+		}
+	}
 	if s.cfg.Decided == nil {
 		return
 	}

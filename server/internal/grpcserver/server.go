@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -52,6 +53,8 @@ type Config struct {
 	ShutdownDelay time.Duration
 	// DrainTime is how long a shutdown then waits for the requests that are running. Default: 10 s.
 	DrainTime time.Duration
+	// Traces makes a span of each request. Default: none, and then they cost nothing.
+	Traces trace.TracerProvider
 	// Logger is told of panics. Default: none, nothing is logged.
 	Logger *slog.Logger
 }
@@ -123,7 +126,7 @@ func New(cfg *Config) (*Server, error) {
 	if s.cfg.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.cfg.TLS)))
 	}
-	s.grpc = grpc.NewServer(options...)
+	s.grpc = grpc.NewServer(append(options, traced(s.cfg.Traces)...)...)
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	return s, nil
