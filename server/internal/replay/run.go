@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/httplimit"
 	"github.com/tidegate-go/tidegate/httplimit/clientip"
 	"github.com/tidegate-go/tidegate/rules"
@@ -27,10 +28,9 @@ type Config struct {
 
 // Decided is a request and what became of it.
 type Decided struct {
-	At      time.Time
-	Entry   *accesslog.Entry
-	Allowed bool
-	Rule    string // that decided
+	At       time.Time
+	Entry    *accesslog.Entry
+	Decision tidegate.Decision
 }
 
 // Run decides the requests of the logs, which it reads to their end, or until the context's. The error is of a log that could not
@@ -86,7 +86,7 @@ func Run(ctx context.Context, logs []*accesslog.Log, cfg *Config) (*Report, erro
 			}
 		}
 		if cfg.Decided != nil {
-			cfg.Decided(&Decided{e.Time, e, d.Allowed, d.Rule})
+			cfg.Decided(&Decided{e.Time, e, d})
 		}
 	}
 	requests.Close()
