@@ -26,8 +26,11 @@ func (f *fleetFlags) add(flags *pflag.FlagSet) {
 
 // apply checks the flags and sets what they say.
 func (f *fleetFlags) apply(cfg *replay.Config) error {
-	if f.replicas < 0 || f.replicas > maxReplicas || len(f.skew) > maxReplicas {
-		return fmt.Errorf("--replicas %d: 1 to %d", max(f.replicas, len(f.skew)), maxReplicas)
+	if f.replicas < 0 || f.replicas > maxReplicas {
+		return fmt.Errorf("--replicas %d: 1 to %d", f.replicas, maxReplicas)
+	}
+	if len(f.skew) > maxReplicas {
+		return fmt.Errorf("--skew has %d parts: at most %d", len(f.skew), maxReplicas)
 	}
 	if f.replicas > 0 && len(f.skew) > 0 && len(f.skew) != f.replicas {
 		return fmt.Errorf("--skew has %d parts for %d replicas: give each one, or leave --replicas out", len(f.skew), f.replicas)
