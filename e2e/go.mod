@@ -5,6 +5,7 @@ go 1.26.0
 replace github.com/tidegate-go/tidegate => ../
 
 require (
+	github.com/chromedp/cdproto v0.160.1
 	github.com/chromedp/chromedp v0.23.1
 	github.com/coder/websocket v1.8.15
 	github.com/dunglas/httpsfv v1.1.2
@@ -14,7 +15,4 @@ require (
 	go.uber.org/goleak v1.3.0
 )
 
-require (
-	github.com/chromedp/cdproto v0.160.1 // indirect
-	github.com/go-json-experiment/json v1.27.2 // indirect
-)
+require github.com/go-json-experiment/json v1.27.2 // indirect
