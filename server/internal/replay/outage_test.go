@@ -15,13 +15,15 @@ import (
 
 func TestParsePeriod(t *testing.T) {
 	first := time.Date(2026, 3, 1, 23, 58, 7, 0, time.UTC)
-	at := func(day, hour, minute, second int) time.Time { return time.Date(2026, 3, day, hour, minute, second, 0, time.UTC) }
+	at := func(day, hour, minute, second int) time.Time {
+		return time.Date(2026, 3, day, hour, minute, second, 0, time.UTC)
+	}
 	for text, want := range map[string]sim.Outage{
-		"10:05-10:08":                               {From: at(1, 10, 5, 0), To: at(1, 10, 8, 0)},
-		"10:05:30-10:08":                            {From: at(1, 10, 5, 30), To: at(1, 10, 8, 0)},
-		"10:05:30.5/10:08":                          {From: at(1, 10, 5, 30).Add(time.Second / 2), To: at(1, 10, 8, 0)},
-		"23:59-00:01":                               {From: at(1, 23, 59, 0), To: at(2, 0, 1, 0)},
-		"2026-03-02T10:05:00Z/2026-03-02T10:08:00Z": {From: at(2, 10, 5, 0), To: at(2, 10, 8, 0)},
+		"10:05-10:08":      {From: at(1, 10, 5, 0), To: at(1, 10, 8, 0)},
+		"10:05:30-10:08":   {From: at(1, 10, 5, 30), To: at(1, 10, 8, 0)},
+		"10:05:30.5/10:08": {From: at(1, 10, 5, 30).Add(time.Second / 2), To: at(1, 10, 8, 0)},
+		"23:59-00:01":      {From: at(1, 23, 59, 0), To: at(2, 0, 1, 0)},
+		"2026-03-02T10:05:00Z/2026-03-02T10:08:00Z":           {From: at(2, 10, 5, 0), To: at(2, 10, 8, 0)},
 		"2026-03-02T10:05:00-02:00-2026-03-02T10:08:00-02:00": {From: at(2, 12, 5, 0), To: at(2, 12, 8, 0)},
 	} {
 		p, err := ParsePeriod(text)
