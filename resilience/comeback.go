@@ -252,6 +252,10 @@ func (s *Store) payBeforeLeaving() {
 
 // payAll pays all debts that there are, or until it is told to stop, or the store goes away again.
 func (s *Store) payAll(stop <-chan struct{}) {
+	if s.steps != nil {
+		s.payInLine()
+		return
+	}
 	work := make(chan tidegate.Charge)
 	var all sync.WaitGroup
 	for range payers {

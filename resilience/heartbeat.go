@@ -3,7 +3,6 @@ package resilience
 import (
 	"context"
 	"crypto/rand"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/tidegate-go/tidegate"
@@ -46,9 +45,9 @@ type stage struct {
 	gathered time.Time
 }
 
-func (h *heart) init() {
-	h.marker = rand.Text()
-	h.phase = time.Second/10 + mathrand.N(time.Second*8/10)
+func (s *Store) beginBeating() {
+	s.beats.marker = rand.Text()
+	s.beats.phase = time.Second/10 + s.jitter(time.Second*8/10)
 }
 
 // beat tells the store that this replica is there, until the Store is closed.
@@ -61,16 +60,16 @@ func (s *Store) beat() {
 			s.leave()
 			return
 		case <-s.poke: // the breaker has opened: probe soon
-			timer.Reset(probe())
+			timer.Reset(s.probe())
 		case <-timer.C:
 			timer.Reset(s.beatOnce())
 		}
 	}
 }
 
-func probe() time.Duration { return probeEvery + mathrand.N(probeJitter) }
+func (s *Store) probe() time.Duration { return probeEvery + s.jitter(probeJitter) }
 
-func stageBeat() time.Duration { return stageEvery + mathrand.N(stageJitter) }
+func (s *Store) stageBeat() time.Duration { return stageEvery + s.jitter(stageJitter) }
 
 // leave says goodbye, if the store can be told.
 func (s *Store) leave() {
@@ -107,7 +106,7 @@ func (s *Store) beatOnce() time.Duration {
 		if h.failures++; h.failures >= beatFailures && s.breaker.set(true) {
 			s.opened(err)
 		}
-		return probe()
+		return s.probe()
 	}
 	h.failures = 0
 	if s.registry == nil || t.Counted {
@@ -123,16 +122,16 @@ func (s *Store) beatOnce() time.Duration {
 	if _, closed := s.breaker.begin(); !closed {
 		if !s.mayClose() {
 			s.noteLost(lost)
-			return probe()
+			return s.probe()
 		}
 		if s.back(&t, lost); s.staged.Load() {
-			return stageBeat() // who has reported since is known then
+			return s.stageBeat() // who has reported since is known then
 		}
 	} else if lost {
 		s.sayLost(now)
 	}
 	if s.staged.Load() && !s.stageOver(&t) {
-		return stageBeat()
+		return s.stageBeat()
 	}
 	s.payInBackground()
 	s.settleDown()
@@ -152,7 +151,7 @@ func (s *Store) sayLost(now int64) {
 // stageOver moves a staged return on, and reports whether it is over: all who were there charge the store again, and have
 // had the time to charge what they owe.
 func (s *Store) stageOver(t *tidegate.Table) bool {
-	st, now := &s.beats.stage, time.Now()
+	st, now := &s.beats.stage, s.clock()
 	if st.gathered.IsZero() && t.Reported < st.known && now.Before(st.until) {
 		return false
 	}
@@ -193,14 +192,14 @@ func (s *Store) learn(t *tidegate.Table) time.Duration {
 		}
 	}
 	into := time.Duration(t.Now%1_000_000) * time.Microsecond
-	return beatEvery - into + s.beats.phase + mathrand.N(time.Second/20) - time.Second/40
+	return beatEvery - into + s.beats.phase + s.jitter(time.Second/20) - time.Second/40
 }
 
 // mayClose reports whether the breaker has been open for long enough.
 func (s *Store) mayClose() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Since(s.since) >= s.flaps.holdoff
+	return s.clock().Sub(s.since) >= s.flaps.holdoff
 }
 
 func (s *Store) noteLost(lost bool) {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/registry"
 	"github.com/tidegate-go/tidegate/memstore"
 )
 
@@ -28,16 +29,13 @@ type server struct {
 	store   *memstore.Store
 	behind  *memstore.Store // what a failover finds
 	lagging bool            // and what it does not hear of any more
-	marker  string
-	last    map[string]int64
-	seconds map[int64]*second
+	table   registry.Table
 	beats   int
+	told    map[int64]told // what the table had, second by second
 }
 
-type second struct {
-	total map[string]int64
-	own   map[string]map[string]int64
-}
+// told is how many replicas had beaten in a second, and of how many rules they had told.
+type told struct{ beaten, rules int }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
@@ -51,7 +49,7 @@ func newServer(t *testing.T) *server {
 }
 
 func (sv *server) clear() {
-	sv.marker, sv.last, sv.seconds = "", map[string]int64{}, map[int64]*second{}
+	sv.table, sv.told = registry.Table{}, map[int64]told{}
 }
 
 // wipe loses all data.
@@ -75,43 +73,10 @@ func (sv *server) beat(b tidegate.Beat) (t tidegate.Table) {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
 	sv.beats++
-	now := time.Now().UnixMicro()
-	if sv.marker == "" {
-		sv.marker = b.Marker
-	}
-	for id, at := range sv.last {
-		if at < now-tidegate.ReplicaTTL*1_000_000 {
-			delete(sv.last, id)
-		}
-	}
-	n := now / 1_000_000
-	if b.Leave {
-		delete(sv.last, b.ID)
-	} else {
-		sv.last[b.ID] = now
-		sec := sv.seconds[n]
-		if sec == nil {
-			sec = &second{map[string]int64{}, map[string]map[string]int64{}}
-			sv.seconds[n] = sec
-		}
-		if sec.own[b.ID] == nil {
-			t.Counted = true
-			sec.own[b.ID] = map[string]int64{}
-			for r, k := range b.Admitted {
-				sec.own[b.ID][r] = k
-				sec.total[r] += k
-			}
-		}
-	}
-	t.Now, t.Marker, t.Second, t.Replicas = now, sv.marker, n-1, int64(len(sv.last))
-	for _, at := range sv.last {
-		if at >= b.Since {
-			t.Reported++
-		}
-	}
-	if sec := sv.seconds[n-1]; sec != nil {
-		t.Beaten, t.Total, t.Own = int64(len(sec.own)), sec.total, sec.own[b.ID]
-		t.Present = t.Own != nil
+	now := time.Now()
+	t = sv.table.Beat(&b, now.UnixMicro())
+	if beaten, rules, ok := sv.table.Second(now.Unix()); ok {
+		sv.told[now.Unix()] = told{beaten, rules}
 	}
 	return t
 }

@@ -175,13 +175,18 @@ func (p *permits) back(s *Store) {
 	if len(todo) == 0 {
 		return
 	}
-	s.running.Go(func() {
+	register := func() {
 		for i := range todo {
 			if s.closed.Load() || !s.register(&todo[i]) {
 				return // the rest expires
 			}
 		}
-	})
+	}
+	if s.steps != nil {
+		register()
+		return
+	}
+	s.running.Go(register)
 }
 
 // register tells the store of one permit, and reports whether to go on.

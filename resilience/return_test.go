@@ -515,7 +515,7 @@ func TestCloseWhileAway(t *testing.T) {
 			if err := r.Close(); err != nil {
 				t.Error(err)
 			}
-			if f == nil && len(sv.last) != 0 {
+			if f == nil && sv.table.Replicas() != 0 {
 				t.Error("it did not say that it leaves")
 			}
 			if _, err := r.Take(context.Background(), nil, nil); err == nil {

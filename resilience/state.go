@@ -49,7 +49,7 @@ func (s *Store) opened(err error) {
 	if s.state == Shared {
 		s.lostIt = false
 	}
-	s.flaps.opens(time.Now())
+	s.flaps.opens(s.clock())
 	s.cause = err
 	c := s.move(Fallback, err)
 	s.mu.Unlock()
@@ -66,9 +66,10 @@ func (s *Store) back(t *tidegate.Table, lost bool) {
 	defer s.telling.Unlock()
 	s.mu.Lock()
 	s.lostIt = s.lostIt || lost
-	s.flaps.closing = time.Now()
+	now := s.clock()
+	s.flaps.closing = now
 	// Who was back a probe before has reported too; none of the beats before the outage is that late.
-	early := min(probeEvery+probeJitter, time.Since(s.since)/2)
+	early := min(probeEvery+probeJitter, now.Sub(s.since)/2)
 	known := s.known.Load()
 	if s.registry == nil || known == 0 {
 		known = int64(s.cfg.Replicas)
@@ -76,7 +77,7 @@ func (s *Store) back(t *tidegate.Table, lost bool) {
 	to := Shared
 	if known > 1 {
 		to = Returning
-		s.beats.stage = stage{since: t.Now - early.Microseconds(), known: known, until: time.Now().Add(stageTime)}
+		s.beats.stage = stage{since: t.Now - early.Microseconds(), known: known, until: now.Add(stageTime)}
 	}
 	s.owedNow.Store(to == Shared)
 	var changed *StateChange
@@ -109,7 +110,7 @@ func (s *Store) finish() bool {
 
 // move changes the state. It is locked.
 func (s *Store) move(to State, err error) StateChange {
-	now := time.Now()
+	now := s.clock()
 	c := StateChange{From: s.state, To: to, Lasted: now.Sub(s.since), Err: err, Lost: s.lostIt}
 	s.state, s.since = to, now
 	s.staged.Store(to == Returning)
@@ -149,7 +150,7 @@ func (s *Store) settleDown() {
 	s.telling.Lock()
 	defer s.telling.Unlock()
 	s.mu.Lock()
-	lasted := time.Since(s.since)
+	lasted := s.clock().Sub(s.since)
 	calmed := s.state == Shared && lasted > calm
 	s.mu.Unlock()
 	if f := &s.flaps; f.quiet && calmed {

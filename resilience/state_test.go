@@ -91,7 +91,7 @@ func TestLossesAreLoggedOnceAMinute(t *testing.T) {
 		for i := range 300 {
 			time.Sleep(time.Second)
 			sv.mu.Lock()
-			sv.marker = fmt.Sprint(i)
+			sv.table.SetMarker(fmt.Sprint(i))
 			sv.mu.Unlock()
 		}
 		if n := r.log.count(); n < 4 || n > 6 || !strings.Contains(r.log.String(), "times=1\n") || !strings.Contains(r.log.String(), "times=60\n") {

@@ -46,6 +46,7 @@ type Store struct {
 	warned  bool
 	flaps   flapping
 
+	steps   *steps // nil unless time is virtual
 	beats   heart
 	stop    chan struct{}
 	poke    chan struct{}
@@ -59,10 +60,20 @@ var _ tidegate.Store = (*Store)(nil)
 // The shared store is told once a second that this replica is there, if it is a [tidegate.Registry]; without that, shares
 // are 1/Replicas, and data that it lost is not noticed. The error says all that is wrong with the config.
 func New(shared tidegate.Store, cfg *Config) (*Store, error) {
+	s, err := prepare(shared, cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.running.Go(s.beat)
+	return s, nil
+}
+
+// prepare returns a Store that does not beat yet, in real time or in that of the steps.
+func prepare(shared tidegate.Store, cfg *Config, st *steps) (*Store, error) {
 	if shared == nil {
 		return nil, errors.New("resilience: the shared store is nil: give New one, such as redisstore.Open returns")
 	}
-	s := &Store{shared: shared, start: time.Now(), stop: make(chan struct{}), poke: make(chan struct{}, 1)}
+	s := &Store{shared: shared, steps: st, stop: make(chan struct{}), poke: make(chan struct{}, 1)}
 	if cfg != nil {
 		s.cfg = *cfg
 	}
@@ -70,22 +81,31 @@ func New(shared tidegate.Store, cfg *Config) (*Store, error) {
 	if s.cfg, err = s.cfg.withDefaults(); err != nil {
 		return nil, err
 	}
+	s.start = s.clock()
 	s.registry, _ = shared.(tidegate.Registry)
 	if s.local = s.cfg.Local; s.local == nil {
-		s.local = memstore.New(nil)
+		local := &memstore.Config{}
+		if st != nil {
+			local.Now, local.SweepEvery = st.now, -1
+		}
+		s.local = memstore.New(local)
 	}
 	s.breaker.limit = uint64(s.cfg.Failures)
 	s.memories.init(s.cfg.MaxKeys)
 	s.since = s.start
 	s.outage.Store(1)
 	s.owedNow.Store(true)
-	s.beats.init()
-	s.running.Go(s.beat)
+	s.beginBeating()
 	return s, nil
 }
 
 // now is this process's clock, in ns since the store was made.
-func (s *Store) now() int64 { return int64(time.Since(s.start)) }
+func (s *Store) now() int64 {
+	if s.steps != nil {
+		return int64(s.steps.now().Sub(s.start))
+	}
+	return int64(time.Since(s.start))
+}
 
 // ready returns the error of a call that cannot be made.
 func (s *Store) ready(ctx context.Context, op string) error {
@@ -289,11 +309,21 @@ func (s *Store) Close() error {
 	}
 	close(s.stop)
 	s.running.Wait()
+	if s.steps != nil {
+		s.leave()
+	}
 	return errors.Join(s.shared.Close(), s.local.Close())
 }
 
-// spawn runs f beside, unless the Store is closed, and reports whether it does. Close waits for it.
+// spawn runs f beside, unless the Store is closed, and reports whether it does. Close waits for it. In virtual time f is run at once.
 func (s *Store) spawn(f func()) bool {
+	if s.steps != nil {
+		if s.closed.Load() {
+			return false
+		}
+		f()
+		return true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed.Load() {

@@ -133,6 +133,11 @@ func TestSetsThatCannotBeReplayed(t *testing.T) {
 // BenchmarkDecide is of token buckets by user and for all, with a Zipf choice of users.
 func BenchmarkDecide(b *testing.B) {
 	s := newSim(b, "- {name: all, limit: 100000/s}\n- {name: user, match: {path: /api/**}, key: [user], limit: 100/s burst 20}\n")
+	decideMany(b, s)
+}
+
+func decideMany(b *testing.B, s *Sim) {
+	b.Helper()
 	z := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, 100_000)
 	requests := make([]tidegate.AttributeMap, 1<<14)
 	for i := range requests {

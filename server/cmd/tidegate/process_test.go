@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -34,7 +35,26 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: start NAME ARG...")
 	}
-	p := &process{cmd: command(ts, args[1:]), done: make(chan struct{})}
+	background(ts, args[0], command(ts, args[1:]))
+}
+
+// feed NAME FILE ARG... starts the command in the background, writes the file to its stdin, which stays open, and returns when the
+// command has read all that does not fit into a pipe.
+func feed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: feed NAME FILE ARG...")
+	}
+	cmd := command(ts, args[2:])
+	stdin, err := cmd.StdinPipe()
+	ts.Check(err)
+	text := ts.ReadFile(args[1])
+	background(ts, args[0], cmd)
+	_, err = io.WriteString(stdin, text)
+	ts.Check(err)
+}
+
+func background(ts *testscript.TestScript, name string, cmd *exec.Cmd) {
+	p := &process{cmd: cmd, done: make(chan struct{})}
 	p.stdout.wrote, p.stderr.wrote = make(chan struct{}), make(chan struct{})
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	ts.Check(p.cmd.Start())
@@ -46,7 +66,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 		_ = p.cmd.Process.Kill() // it may have ended
 		<-p.done
 	})
-	ts.Value(processesKey{}).(map[string]*process)[args[0]] = p
+	ts.Value(processesKey{}).(map[string]*process)[name] = p
 }
 
 func named(ts *testscript.TestScript, name string) *process {

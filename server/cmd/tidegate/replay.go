@@ -26,6 +26,7 @@ type replayFlags struct {
 	log     accesslog.Options
 	mapping []string
 	client  clientip.Config
+	fleet   fleetFlags
 	json    bool
 	html    string
 }
@@ -46,9 +47,13 @@ name, or by another with --map. A line that cannot be read is skipped and counte
 
 Several logs are merged by time. Lines out of order by less than --window are sorted. Where a log has whole seconds, the k lines of
 one second in a row are put at k moments drawn evenly from it, in their order, by --seed. Logs are written when requests
-end: --duration-field moves each to its start.`,
+end: --duration-field moves each to its start.
+
+With --replicas, --skew or --outage the limits are shared by so many replicas, around a store that is away in the outages: each
+request goes to one drawn by --skew and --seed, and while the store is away each keeps to its share, by the code that does so live.`,
 		Example: `  tidegate replay --rules rules.yaml access.log
   tidegate replay --rules new.yaml --compare old.yaml --html report.html access.log.2.gz access.log.1
+  tidegate replay --rules rules.yaml --replicas 3 --skew 60,25,15 --outage 10:05-10:08 access.log
   zcat *.gz | tidegate replay --rules rules.yaml --format json --map user=jwt.sub --json -`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -68,11 +73,12 @@ end: --duration-field moves each to its start.`,
 	flags.StringArrayVar(&f.mapping, "map", nil, "attribute and the field that it is taken from, as user=jwt.sub; time=FIELD names the time")
 	flags.StringVar(&f.log.DurationField, "duration-field", "", "field that says how long a request took, in seconds or as FIELD=ms; FIELD_ms needs no unit")
 	flags.DurationVar(&f.log.Window, "window", 10*time.Second, "how far lines may be out of order")
-	flags.Uint64Var(&f.log.Seed, "seed", 0, "chooses the moments within a second")
+	flags.Uint64Var(&f.log.Seed, "seed", 0, "draws the moments within a second, and the replicas")
 	flags.BoolVar(&f.log.Strict, "strict", false, "end at the first line that cannot be read")
 	flags.StringSliceVar(&f.client.Trusted, "trusted-proxies", nil, "proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8")
 	flags.IntVar(&f.client.Hops, "hops", 0, "number of proxies that every request passes, where their addresses are not known")
 	flags.StringVar(&f.client.Header, "client-header", "", "header that the proxies write (default X-Forwarded-For)")
+	f.fleet.add(flags)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.StringVar(&f.html, "html", "", "file to write the report to as a page")
 	complete(cmd, "format", append([]string{"auto"}, accesslog.Names...)...)
@@ -136,6 +142,10 @@ func (f *replayFlags) config() (*replay.Config, error) {
 	}
 	if _, err := clientip.New(&f.client); err != nil {
 		return nil, errors.New(strings.ReplaceAll(oneLine(err.Error()), "clientip: ", ""))
+	}
+	cfg.Seed = f.log.Seed
+	if err := f.fleet.apply(cfg); err != nil {
+		return nil, err
 	}
 	return cfg, nil
 }

@@ -79,6 +79,7 @@ func runScripts(t *testing.T, pattern string, setup func(*testscript.Env)) {
 			"charged":  charged,
 			"http":     request,
 			"start":    start,
+			"feed":     feed,
 			"await":    await,
 			"signal":   sendSignal,
 			"ends":     ends,

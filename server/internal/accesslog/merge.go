@@ -2,7 +2,7 @@ package accesslog
 
 import (
 	"context"
-	"sync"
+	"time"
 )
 
 // batch is how many entries go from the goroutine that reads a log to the one that merges them at a time.
@@ -10,45 +10,53 @@ const batch = 256
 
 // Merged is the requests of several logs in the order of time, each read by a goroutine of its own. Close it when done.
 type Merged struct {
-	logs    []*Log
-	streams []*stream
+	all     []*stream
+	streams []*stream // that have not ended
+	done    <-chan struct{}
 	cancel  context.CancelFunc
-	running sync.WaitGroup
 	err     error
 }
 
 // stream is what comes of one log.
 type stream struct {
-	entries chan []Entry
-	ready   []Entry
-	log     *Log
-	err     error // once entries is closed
+	chunks chan chunk
+	ready  []Entry
+	counts Counts // of the log, when what is ready was read
+	log    *Log
+	err    error // once chunks is closed
+}
+
+// chunk is some entries of a log, and what became of its lines up to them.
+type chunk struct {
+	entries []Entry
+	counts  Counts
 }
 
 // Merge begins to read the logs.
 func Merge(ctx context.Context, logs []*Log) *Merged {
 	ctx, cancel := context.WithCancel(ctx)
-	m := &Merged{logs: logs, cancel: cancel}
+	m := &Merged{done: ctx.Done(), cancel: cancel}
 	for _, l := range logs {
-		s := &stream{entries: make(chan []Entry, 4), log: l}
-		m.streams = append(m.streams, s)
-		m.running.Go(func() { s.read(ctx) })
+		s := &stream{chunks: make(chan chunk, 4), log: l}
+		m.all, m.streams = append(m.all, s), append(m.streams, s)
+		go s.read(ctx)
 	}
 	return m
 }
 
 func (s *stream) read(ctx context.Context) {
-	defer close(s.entries)
+	defer close(s.chunks)
 	for {
 		es := make([]Entry, 0, batch)
-		for len(es) < batch && s.err == nil {
+		// What was read is not kept waiting for what may come through a pipe.
+		for len(es) < batch && s.err == nil && (len(es) == 0 || s.log.r.Buffered()) {
 			var e Entry
 			if e, s.err = s.log.Next(); s.err == nil {
 				es = append(es, e)
 			}
 		}
 		select {
-		case s.entries <- es:
+		case s.chunks <- chunk{es, s.log.Counts}:
 		case <-ctx.Done():
 			s.err = ctx.Err()
 			return
@@ -59,16 +67,20 @@ func (s *stream) read(ctx context.Context) {
 	}
 }
 
-// next makes the stream's next entry ready, and reports whether there is one.
-func (s *stream) next() bool {
+// next makes the stream's next entry ready, and reports whether there is one, or that reading was to end meanwhile.
+func (s *stream) next(done <-chan struct{}) (ok, ended bool) {
 	for len(s.ready) == 0 {
-		es, ok := <-s.entries
-		if !ok {
-			return false
+		select {
+		case c, ok := <-s.chunks:
+			if !ok {
+				return false, false
+			}
+			s.ready, s.counts = c.entries, c.counts
+		case <-done:
+			return false, true
 		}
-		s.ready = es
 	}
-	return true
+	return true, false
 }
 
 // Next returns the next request of all, which is the caller's until the one after it is asked for; nil after the last. When it has
@@ -77,8 +89,12 @@ func (m *Merged) Next() *Entry {
 	var first *stream
 	for i := 0; i < len(m.streams); i++ {
 		s := m.streams[i]
+		ok, ended := s.next(m.done)
 		switch {
-		case !s.next():
+		case ended:
+			m.err = context.Canceled
+			return nil
+		case !ok:
 			if m.err == nil && !isEnd(s.err) {
 				m.err = s.err
 			}
@@ -99,17 +115,29 @@ func (m *Merged) Next() *Entry {
 // Err is the error that ended a log early, if one did: of the file, or the context's.
 func (m *Merged) Err() error { return m.err }
 
-// Close ends the reading and waits for it. Then Counts may be asked.
+// Close ends the reading and waits for it, but not for what a pipe may still bring: that is left alone until it comes.
 func (m *Merged) Close() {
 	m.cancel()
-	m.running.Wait()
+	for _, s := range m.all {
+		for ended := false; !ended; {
+			select {
+			case _, ok := <-s.chunks:
+				ended = !ok
+			case <-time.After(patience):
+				ended = s.log.r.waits.Load()
+			}
+		}
+	}
 }
 
-// Counts are those of all logs together.
+// patience is how long Close waits before it looks whether a log waits for its input.
+const patience = 20 * time.Millisecond
+
+// Counts are those of all logs together, up to the requests that Next has returned, and a few lines more.
 func (m *Merged) Counts() Counts {
 	var c Counts
-	for _, l := range m.logs {
-		c.add(&l.Counts)
+	for _, s := range m.all {
+		c.add(&s.counts)
 	}
 	return c
 }

@@ -24,6 +24,7 @@ type Reader struct {
 	file   io.Closer
 	read   atomic.Int64 // bytes of the file
 	size   int64
+	waits  atomic.Bool // whether the input is being read just now
 	unpack func()
 	lines  *bufio.Reader
 	number int
@@ -70,7 +71,7 @@ func Open(name string, stdin io.Reader) (*Reader, error) {
 
 // begin finds out how the input is packed, and that it is text.
 func (r *Reader) begin(input io.Reader) error {
-	packed := bufio.NewReaderSize(&counted{input, &r.read}, 1<<16)
+	packed := bufio.NewReaderSize(&counted{input, r}, 1<<16)
 	text := io.Reader(packed)
 	magic, err := packed.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -91,7 +92,7 @@ func (r *Reader) begin(input io.Reader) error {
 		text, r.unpack = z, z.Close
 	}
 	r.lines = bufio.NewReaderSize(text, 1<<16)
-	head, err := r.lines.Peek(1 << 12)
+	head, err := r.firstLine()
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
 		return err
@@ -104,17 +105,23 @@ func (r *Reader) begin(input io.Reader) error {
 	return nil
 }
 
+// counted counts what is read of the input, and tells while it waits for it.
 type counted struct {
 	io.Reader
 
-	n *atomic.Int64
+	r *Reader
 }
 
 func (c *counted) Read(p []byte) (int, error) {
+	c.r.waits.Store(true)
 	n, err := c.Reader.Read(p)
-	c.n.Add(int64(n))
+	c.r.waits.Store(false)
+	c.r.read.Add(int64(n))
 	return n, err
 }
+
+// Buffered reports whether there is something to read that needs not be waited for.
+func (r *Reader) Buffered() bool { return r.lines.Buffered() > 0 }
 
 // Name returns the file's name, or stdin.
 func (r *Reader) Name() string { return r.name }
@@ -164,9 +171,22 @@ func trimmed(line []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 }
 
+// firstLine waits for the first line, and returns what is there then, without taking it: a pipe may bring the next one much later.
+func (r *Reader) firstLine() ([]byte, error) {
+	for {
+		head, err := r.lines.Peek(min(r.lines.Buffered()+1, r.lines.Size()))
+		if n := r.lines.Buffered(); n > len(head) {
+			head, _ = r.lines.Peek(n)
+		}
+		if err != nil || len(head) == r.lines.Size() || bytes.IndexByte(head, '\n') >= 0 {
+			return head, err
+		}
+	}
+}
+
 // Sample returns the first lines of what is there already, which Next returns all the same.
 func (r *Reader) Sample() []string {
-	head, _ := r.lines.Peek(1 << 16)
+	head, _ := r.firstLine()
 	lines := strings.Split(string(head), "\n")
 	if len(lines) > 1 {
 		lines = lines[:len(lines)-1] // may be cut
@@ -182,7 +202,7 @@ func (r *Reader) Sample() []string {
 
 // Close closes the file.
 func (r *Reader) Close() error {
-	if r.unpack != nil {
+	if r.unpack != nil && !r.waits.Load() { // else it is in use until the input comes or is closed
 		r.unpack()
 	}
 	if r.file == nil {

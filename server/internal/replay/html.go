@@ -15,6 +15,7 @@ var page string
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"number":  number,
 	"percent": percent,
+	"roughly": roughly,
 	"or":      func(text, other string) string { return map[bool]string{true: other, false: text}[text == ""] },
 }).Parse(page))
 

@@ -35,6 +35,12 @@ type Report struct {
 	TopRefused []KeyCount `json:"top_refused"`
 	// Series are the requests over time.
 	Series Series `json:"series"`
+	// Sources are how many decisions came of what: the store, or the fallback while it was away.
+	Sources map[string]int64 `json:"sources"`
+	// Replicas are how many requests each got; none without replicas.
+	Replicas []int64 `json:"replica_requests,omitempty"`
+	// Outages are in the order of time.
+	Outages []OutageReport `json:"outages,omitempty"`
 	// Compare is the difference to other rules; nil if there were none.
 	Compare *Comparison `json:"compare,omitempty"`
 	// Forgotten is how many buckets were forgotten for lack of room; above 0 the counts are those of a store that small.
@@ -70,13 +76,17 @@ type RuleReport struct {
 // topKeys is how many refused keys a report names.
 const topKeys = 20
 
-func (t *tally) report(c accesslog.Counts) *Report {
+func (t *tally) report(c accesslog.Counts, first, last time.Time) *Report {
 	r := &Report{
 		Requests: t.offered, Parsed: c.Parsed, Skipped: c.Skipped, Late: c.Late, Bad: []BadLine{},
 		Admitted: t.offered - t.refused, Refused: t.refused,
 		PeakBefore: t.before.most, PeakAfter: t.after.most,
 		Rules: []RuleReport{}, Unreplayed: append([]string{}, t.left...), TopRefused: []KeyCount{},
-		Series: t.total.report(), Forgotten: t.sim.Forgotten(),
+		Series: t.total.report(), Forgotten: t.sim.Forgotten(), From: first, To: last,
+		Sources: map[string]int64{}, Replicas: t.sim.Dealt(), Outages: t.outages.report(first, last),
+	}
+	for source, n := range t.sources {
+		r.Sources[source.String()] = n
 	}
 	for i := range c.Bad {
 		r.Bad = append(r.Bad, BadLine(c.Bad[i]))

@@ -3,6 +3,8 @@ package replay
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -52,6 +54,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Forgotten > 0 {
 		fmt.Fprintf(b, "%s buckets were forgotten for lack of room: there were too many keys at once to count exactly\n", number(r.Forgotten))
 	}
+	r.outageTable(b)
 	keyTable(b, "Refused most", r.TopRefused)
 	if c := r.Compare; c != nil {
 		fmt.Fprintf(b, "\nCompared: %s decided alike, %s newly refused, %s newly admitted\n", number(c.Same), number(c.NewlyRefused), number(c.NewlyAdmitted))
@@ -60,6 +63,45 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// outageTable tells of replicas and outages, if there are any.
+func (r *Report) outageTable(b *strings.Builder) {
+	if len(r.Replicas) == 0 {
+		return
+	}
+	b.WriteString("\nRequests by replica:")
+	for _, n := range r.Replicas {
+		b.WriteString(" " + number(n))
+	}
+	b.WriteString("; decisions by source:")
+	for i, source := range slices.Sorted(maps.Keys(r.Sources)) {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(b, " %s %s", source, number(r.Sources[source]))
+	}
+	b.WriteString("\n")
+	if len(r.Outages) == 0 {
+		return
+	}
+	b.WriteString("\n")
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "outage\t\toffered\tadmitted\tper second\tpeak\t")
+	for i := range r.Outages {
+		o := &r.Outages[i]
+		row := func(name, what string, s *Stretch) {
+			fmt.Fprintf(t, "%s\t%s %s\t%s\t%s\t%.1f\t%d\t\n", name, what, roughly(s.Seconds), number(s.Offered), number(s.Admitted), s.Mean, s.Peak)
+		}
+		row(o.From.Format(time.DateTime)+" to "+o.To.Format(time.TimeOnly), "during", &o.During)
+		row("", "after", &o.After)
+	}
+	_ = t.Flush()
+}
+
+// roughly is a number of seconds as a duration, to the tenth.
+func roughly(seconds float64) string {
+	return time.Duration(seconds * float64(time.Second)).Round(time.Second / 10).String()
 }
 
 func keyTable(b *strings.Builder, title string, keys []KeyCount) {

@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/tidegate-go/tidegate"
@@ -19,6 +21,8 @@ type tally struct {
 	after   peak
 	offered int64
 	refused int64
+	sources map[tidegate.Source]int64 // of decisions
+	outages stretches
 }
 
 type ruleTally struct {
@@ -30,8 +34,8 @@ type ruleTally struct {
 	before, after    peak
 }
 
-func newTally(set *rules.Set) (*tally, error) {
-	t := &tally{byName: map[string]*ruleTally{}}
+func newTally(set *rules.Set, cfg *sim.Config) (*tally, error) {
+	t := &tally{byName: map[string]*ruleTally{}, sources: map[tidegate.Source]int64{}, outages: newStretches(cfg.Outages)}
 	set = set.Filter(func(r *rules.Rule) bool {
 		if sim.IsPermits(r) {
 			t.left = append(t.left, r.Name)
@@ -40,8 +44,8 @@ func newTally(set *rules.Set) (*tally, error) {
 		return true
 	})
 	var err error
-	if t.sim, err = sim.New(set, nil); err != nil {
-		return nil, err
+	if t.sim, err = sim.New(set, cfg); err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "sim: "))
 	}
 	for _, r := range set.Rules() {
 		rt := &ruleTally{rule: r}
@@ -65,6 +69,8 @@ func (t *tally) add(at time.Time, attributes tidegate.Attributes) (d tidegate.De
 		t.refused++
 	}
 	t.total.add(at, d.Allowed)
+	t.sources[d.Source]++
+	t.outages.add(at, d.Allowed)
 	for i := range matched {
 		m := &matched[i]
 		t.byName[m.Rule.Name].add(at, m.Charge.Key, m.Decision.Allowed)
