@@ -21,6 +21,7 @@ require (
 	github.com/tidegate-go/tidegate v0.0.0
 	github.com/tidegate-go/tidegate/etcdrules v0.0.0
 	github.com/tidegate-go/tidegate/redisstore v0.0.0
+	github.com/tidegate-go/tidegate/remotestore v0.0.0
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
 	go.yaml.in/yaml/v4 v4.0.0
@@ -62,4 +63,5 @@ replace (
 	github.com/tidegate-go/tidegate => ../
 	github.com/tidegate-go/tidegate/etcdrules => ../etcdrules
 	github.com/tidegate-go/tidegate/redisstore => ../redisstore
+	github.com/tidegate-go/tidegate/remotestore => ../remotestore
 )

@@ -45,7 +45,8 @@ and the rules before stay. SIGHUP makes it look again. One rule is built in: exa
 While a store in Redis is away, takes are decided all the same, by this replica's share of each limit; /readyz and the log
 say so. How many replicas there are is learned from the store; --replicas is for one that starts while that is away.
 
-Resets and refunds need a token, from --token-file or the variable ` + tokenVariable + `.`,
+Resets, refunds and stores of other services, which ask over --grpc, need a token, from --token-file or the variable
+` + tokenVariable + `.`,
 		Example: `  tidegate serve
   tidegate serve --listen :8080 --store redis://localhost:6379 --token-file token
   tidegate serve --rules rules.yaml
@@ -76,11 +77,11 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("replicas") && f.replicas < 1 {
 		return fmt.Errorf("--replicas is %d: it must be at least 1; leave it out where the number is not known", f.replicas)
 	}
-	if err := f.envoy.check(); err != nil {
-		return err
-	}
 	token, err := f.token()
 	if err != nil {
+		return err
+	}
+	if err := f.envoy.check(token); err != nil {
 		return err
 	}
 	ctx, stop := untilSignal(cmd.Context())
@@ -108,7 +109,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer stopRules()
-	proxies, err := f.envoy.open(ctx, s, cfg)
+	proxies, err := f.envoy.open(ctx, s, store, cfg)
 	if err != nil {
 		return err
 	}
