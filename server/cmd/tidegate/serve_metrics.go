@@ -12,7 +12,7 @@ func registerProxies(s *server.Server, p *proxies) error {
 		Name: "tidegate_envoy_config_stale",
 		Help: "1 while the files of --envoy-config are bad or cannot be read, and the limits before stay; else 0.",
 	}, func() float64 {
-		if p.source.Problem() != "" {
+		if p.source != nil && p.source.Problem() != "" {
 			return 1
 		}
 		return 0
