@@ -14,9 +14,7 @@ require (
 	go.uber.org/goleak v1.3.0
 )
 
-require (
-	github.com/go-json-experiment/json v1.27.2 // indirect
-)
+require github.com/go-json-experiment/json v1.27.2 // indirect
 
 replace github.com/tidegate-go/tidegate => ../
 
