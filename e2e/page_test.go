@@ -37,6 +37,7 @@ func TestPageChangesALimit(t *testing.T) {
 	}{
 		{"the built-in example", "example", `{"rule":"example","key":"k"}`, "10/s burst 20", 20, func(*testing.T) []string { return nil }},
 		{"rules in Redis", "per-user", `{"attributes":{"path":"/api/x","user":"u"}}`, "600/min burst 5", 5, func(t *testing.T) []string {
+			t.Helper()
 			return []string{"--store", redisWithRules(t, pageRules), "--rules", "store"}
 		}},
 	} {

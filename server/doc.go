@@ -19,6 +19,7 @@
 //	GET  /healthz     the process runs
 //	GET  /readyz      takes are decided, and the server is not shutting down; it says if that is without the store
 //	GET  /metrics     for Prometheus
+//	GET  /            the page; see package page
 //
 // Take, peek and acquire answer the decision as [tidegate.Decision] marshals it: status 200 where it is allowed, and 429
 // where it is not, with Retry-After in whole seconds, rounded up; there is none where the take can never pass. It is 503

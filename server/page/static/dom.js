@@ -50,6 +50,44 @@ export function later(ms, f) {
   };
 }
 
+/** dedent takes away the spaces that all lines begin with. */
+export function dedent(text) {
+  const lines = text.replace(/\s+$/, "").split("\n");
+  const least = Math.min(...lines.filter((l) => l.trim()).map((l) => l.match(/^ */)[0].length));
+  return lines.map((l) => l.slice(Number.isFinite(least) ? least : 0)).join("\n");
+}
+
+/** difference is a text with the lines that are gone and that are new, told by colour and by sign. */
+export function difference(before, after) {
+  const a = before ? dedent(before).split("\n") : [];
+  const b = after ? dedent(after).split("\n") : [];
+  if (a.length * b.length > 1e6) return el("pre", { class: "diff" }, marked("out", a), marked("in", b));
+  // The longest lines in common, by the table of how many there are from each place on.
+  const common = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      common[i][j] = a[i] === b[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
+    }
+  }
+  const lines = [];
+  for (let i = 0, j = 0; i < a.length || j < b.length;) {
+    if (i < a.length && j < b.length && a[i] === b[j]) {
+      lines.push(el("span", { class: "muted" }, "  " + a[i]));
+      i++;
+      j++;
+    } else if (i < a.length && (j === b.length || common[i + 1][j] >= common[i][j + 1])) {
+      lines.push(...marked("out", [a[i++]]));
+    } else {
+      lines.push(...marked("in", [b[j++]]));
+    }
+  }
+  return el("pre", { class: "diff" }, lines);
+}
+
+function marked(kind, lines) {
+  return lines.map((l) => el("span", { class: kind }, (kind === "in" ? "+ " : "− ") + l));
+}
+
 const whole = new Intl.NumberFormat("en");
 
 export function count(n) {

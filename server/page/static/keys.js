@@ -14,7 +14,7 @@ export class Keys {
     this.body = el("tbody", { id: "keys-list" });
     this.window = el("span", { class: "note" });
     this.none = el("p", { class: "empty", role: "status" }, "Name a rule to see its hottest keys.");
-    this.table = el("table", { hidden: true }, el("caption", { class: "unseen" }, "Hottest keys"), head("#", "Key", "#Takes", "#Up to as many more", ""), this.body);
+    this.table = el("table", { hidden: true }, el("caption", { class: "unseen" }, "Hottest keys"), this.head = head("#", "Key", "#Takes", "#Up to as many more", ""), this.body);
     this.parts = el("div", { class: "row" });
     this.look = el("button", { class: "primary", type: "submit" }, "Look");
     this.result = el("div", { id: "key-state", "aria-live": "polite" });
@@ -92,6 +92,7 @@ export class Keys {
     const text = JSON.stringify(answer);
     if (text === this.told) return;
     this.told = text;
+    this.head.rows[0].cells[2].textContent = this.by.value === "refusals" ? "Refusals" : "Takes";
     put(this.window, answer.window_seconds ? "of this replica, over the last " + seconds(answer.window_seconds) : "of this replica");
     this.none.hidden = keys.length > 0;
     put(this.none, this.by.value === "refusals" ? "No key of this rule was refused of late." : "No takes of this rule of late.");

@@ -1,7 +1,7 @@
 // Rules: what each matches and limits, and a limit to change.
 
 import { change, get } from "./api.js";
-import { count, el, facts, field, head, later, put, when } from "./dom.js";
+import { count, dedent, el, facts, field, head, later, put, when } from "./dom.js";
 
 const PAGE = 50;
 const SPANS = [["", "for good"], ["900", "for 15 minutes"], ["3600", "for 1 hour"], ["14400", "for 4 hours"], ["86400", "for 1 day"]];
@@ -115,7 +115,7 @@ export class Rules {
       ]),
       this.edit(r),
       el("div", { class: "row" }, el("button", { type: "button", onclick: () => this.app.open("keys", r.name) }, "Hottest keys")),
-      r.text && el("div", null, el("h3", null, "As it is written"), el("pre", { tabindex: "0", "aria-label": "The rule as it is written" }, r.text))));
+      r.text && el("div", null, el("h3", null, "As it is written"), el("pre", { tabindex: "0", "aria-label": "The rule as it is written" }, dedent(r.text)))));
   }
 
   edit(r) {
@@ -134,7 +134,7 @@ export class Rules {
       const same = next === r.limit && span.value === "";
       apply.disabled = same || next === "";
       diff.hidden = same;
-      put(diff, difference(r, next, span.selectedOptions[0]));
+      put(diff, limitDifference(r, next, span.selectedOptions[0]));
     };
     limit.addEventListener("input", compare);
     span.addEventListener("change", compare);
@@ -191,8 +191,8 @@ export class Rules {
   }
 }
 
-/** difference is what of the rule changes, as lines out and in, with those around them where the rule's text has the limit. */
-function difference(r, next, span) {
+/** limitDifference is what of the rule changes, as lines out and in, with those around them where the rule's text has the limit. */
+function limitDifference(r, next, span) {
   const out = (text) => el("span", { class: "out" }, "− " + text);
   const into = (text) => el("span", { class: "in" }, "+ " + text);
   const lines = [into("limit: " + next)];
