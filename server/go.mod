@@ -21,6 +21,7 @@ require (
 	github.com/tidegate-go/tidegate v0.0.0
 	github.com/tidegate-go/tidegate/etcdrules v0.0.0
 	github.com/tidegate-go/tidegate/redisstore v0.0.0
+	github.com/tidegate-go/tidegate/remotestore v0.0.0
 	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.72.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.47.0
@@ -79,4 +80,5 @@ replace (
 	github.com/tidegate-go/tidegate => ../
 	github.com/tidegate-go/tidegate/etcdrules => ../etcdrules
 	github.com/tidegate-go/tidegate/redisstore => ../redisstore
+	github.com/tidegate-go/tidegate/remotestore => ../remotestore
 )

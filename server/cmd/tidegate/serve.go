@@ -50,7 +50,8 @@ and the rules before stay. SIGHUP makes it look again. One rule is built in: exa
 While a store in Redis is away, takes are decided all the same, by this replica's share of each limit; /readyz and the log
 say so. How many replicas there are is learned from the store; --replicas is for one that starts while that is away.
 
-Resets, refunds and changes of rules need a token, from --token-file or the variable ` + tokenVariable + `.
+Resets, refunds, changes of rules and stores of other services, which ask over --grpc, need a token, from --token-file or
+the variable ` + tokenVariable + `.
 
 Each flag can be given as a variable too, as in ` + variablePrefix + `LISTEN=:8080, and in the file of --config. A flag goes before its
 variable, and that before the file; --print-config shows what is in force.`,
@@ -90,7 +91,7 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("replicas") && f.replicas < 1 {
 		return fmt.Errorf("--replicas is %d: it must be at least 1; leave it out where the number is not known", f.replicas)
 	}
-	return f.envoy.check()
+	return nil
 }
 
 func (f *serveFlags) run(cmd *cobra.Command) error {
@@ -102,6 +103,9 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	}
 	token, err := f.token()
 	if err != nil {
+		return err
+	}
+	if err := f.envoy.check(token); err != nil {
 		return err
 	}
 	log, err := f.log.logger(cmd)
@@ -156,7 +160,7 @@ func (f *serveFlags) serve(cmd *cobra.Command, token string, log *slog.Logger) e
 		return err
 	}
 	defer stopRules()
-	proxies, err := f.envoy.open(ctx, s, cfg)
+	proxies, err := f.envoy.open(ctx, s, store, cfg)
 	if err != nil {
 		return err
 	}

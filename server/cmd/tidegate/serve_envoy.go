@@ -40,7 +40,7 @@ type envoyFlags struct {
 
 func (f *envoyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.grpc, "grpc", "", "address to answer Envoy's rate limit service on, such as :8081 or unix:/run/tidegate.sock (default off)")
+	flags.StringVar(&f.grpc, "grpc", "", "address to answer Envoy's rate limit service and stores of other services on, such as :8081 or unix:/run/tidegate.sock (default off)")
 	flags.StringVar(&f.tls.Cert, "grpc-tls-cert", "", "file of the certificate for --grpc; it is read again when it changes")
 	flags.StringVar(&f.tls.Key, "grpc-tls-key", "", "file of its key")
 	flags.StringVar(&f.tls.ClientCA, "grpc-client-ca", "", "file of the certificates that clients of --grpc must be signed by (default none is asked for)")
@@ -67,13 +67,14 @@ func (f *envoyFlags) add(cmd *cobra.Command) {
 	}
 }
 
-// check refuses what cannot be meant.
-func (f *envoyFlags) check() error {
+// check refuses what cannot be meant. The token is empty where there is none.
+func (f *envoyFlags) check(token string) error {
 	switch {
 	case f.discovery != "":
 		return errors.New("--envoy-xds: limits cannot come from an xDS server yet: write them into files and name the directory with --envoy-config")
-	case f.grpc != "" && f.dir == "":
-		return errors.New("--grpc has nothing to answer from: name the directory of the limits with --envoy-config")
+	case f.grpc != "" && f.dir == "" && token == "":
+		return errors.New("--grpc has nothing to answer: name the directory of Envoy's limits with --envoy-config, " +
+			"or give the token that stores of other services need, with --token-file")
 	case f.dir == "" && (f.metrics || f.headers || f.metadata || f.shadow || f.quota || f.options.Merge):
 		return errors.New("the flags --envoy-… need limits: name their directory with --envoy-config")
 	case f.grpc == "" && f.tls != (grpcserver.TLSFiles{}):
@@ -84,24 +85,49 @@ func (f *envoyFlags) check() error {
 	return nil
 }
 
-// proxies is what answers proxies beside the HTTP API.
+// proxies is what answers proxies, and stores of other services, beside the HTTP API.
 type proxies struct {
-	source   *envoy.Source
+	source   *envoy.Source // nil without limits
 	grpc     *grpcserver.Server
 	listener net.Listener
 }
 
 // open makes what the flags ask for, on the store of the server; nil if they ask for nothing. What is wrong with the files
 // is told to the log, and keeps the server from being ready, not from starting.
-func (f *envoyFlags) open(ctx context.Context, s *server.Server, cfg *server.Config) (*proxies, error) {
-	if f.dir == "" {
+func (f *envoyFlags) open(ctx context.Context, s *server.Server, store *servedStore, cfg *server.Config) (*proxies, error) {
+	if f.dir == "" && f.grpc == "" {
 		return nil, nil //nolint:nilnil // nothing is asked for
 	}
+	p := &proxies{}
+	var err error
+	if f.grpc != "" {
+		if p.grpc, err = f.server(cfg); err != nil {
+			return nil, err
+		}
+		if err = registerStore(p.grpc, s, store, cfg.Token); err != nil {
+			return nil, err
+		}
+	}
+	if f.dir != "" {
+		if err = f.follow(p, s, cfg); err != nil {
+			return nil, err
+		}
+	}
+	if p.grpc != nil {
+		if p.listener, err = grpcserver.Listen(ctx, f.grpc); err != nil {
+			return nil, notListening("grpc", f.grpc, err)
+		}
+	}
+	return p, nil
+}
+
+// follow answers proxies by the limits of the directory.
+func (f *envoyFlags) follow(p *proxies, s *server.Server, cfg *server.Config) error {
 	var metrics *envoy.Metrics
 	if f.metrics {
 		metrics = envoy.NewMetrics()
 		if err := s.Register(metrics); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	service, err := envoy.NewService(envoy.ServiceConfig{
@@ -109,14 +135,12 @@ func (f *envoyFlags) open(ctx context.Context, s *server.Server, cfg *server.Con
 		Metrics: metrics, Decided: s.Decided, Counted: s.CountRule,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p := &proxies{}
 	set := service.Set
-	if f.grpc != "" {
-		if err := f.listen(ctx, p, service, cfg); err != nil {
-			return nil, err
-		}
+	if p.grpc != nil {
+		ratelimitv3.RegisterRateLimitServiceServer(p.grpc, service)
+		p.grpc.SetServing(healthName, false)
 		set = func(c *envoy.Config) {
 			service.Set(c)
 			p.grpc.SetServing(healthName, true)
@@ -124,12 +148,11 @@ func (f *envoyFlags) open(ctx context.Context, s *server.Server, cfg *server.Con
 	}
 	p.source, err = envoy.NewSource(envoy.SourceConfig{Dir: f.dir, Options: f.options, Set: set, Metrics: metrics, Logger: cfg.Logger})
 	if err != nil {
-		p.close()
-		return nil, fmt.Errorf("--envoy-config: %w", err)
+		return fmt.Errorf("--envoy-config: %w", err)
 	}
 	if err := registerProxies(s, p); err != nil {
 		p.close()
-		return nil, err
+		return err
 	}
 	_ = p.source.Load() // it was logged
 	s.Mount("POST", "/json", service.JSON(s.Authorized))
@@ -139,31 +162,23 @@ func (f *envoyFlags) open(ctx context.Context, s *server.Server, cfg *server.Con
 		}
 		return "no limits could be loaded from " + f.dir + " yet"
 	})
-	return p, nil
+	return nil
 }
 
-func (f *envoyFlags) listen(ctx context.Context, p *proxies, service *envoy.Service, cfg *server.Config) error {
+// server makes the gRPC server.
+func (f *envoyFlags) server(cfg *server.Config) (*grpcserver.Server, error) {
 	secured, err := f.tls.Config()
 	if err != nil {
-		return fmt.Errorf("--grpc-tls-cert, --grpc-tls-key, --grpc-client-ca: %w", err)
+		return nil, fmt.Errorf("--grpc-tls-cert, --grpc-tls-key, --grpc-client-ca: %w", err)
 	}
 	age := f.age
 	if age == 0 {
 		age = -1
 	}
-	p.grpc, err = grpcserver.New(&grpcserver.Config{
+	return grpcserver.New(&grpcserver.Config{
 		TLS: secured, MaxConnectionAge: age, MaxConnectionAgeGrace: f.ageGrace,
 		ShutdownDelay: cfg.ShutdownDelay, DrainTime: cfg.DrainTime, Traces: cfg.Traces, Logger: cfg.Logger,
 	})
-	if err != nil {
-		return err
-	}
-	ratelimitv3.RegisterRateLimitServiceServer(p.grpc, service)
-	p.grpc.SetServing(healthName, false)
-	if p.listener, err = grpcserver.Listen(ctx, f.grpc); err != nil {
-		return notListening("grpc", f.grpc, err)
-	}
-	return nil
 }
 
 func (p *proxies) close() {
@@ -180,7 +195,9 @@ func (p *proxies) serve(ctx context.Context, with func(context.Context) error) e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
-	wg.Go(func() { p.source.Run(ctx) })
+	if p.source != nil {
+		wg.Go(func() { p.source.Run(ctx) })
+	}
 	var failed error
 	if p.grpc != nil {
 		// The heap of a service that keeps its buckets elsewhere is so small that a tenth of all work is collecting garbage

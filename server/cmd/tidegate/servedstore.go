@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
-	"github.com/tidegate-go/tidegate/memstore"
 	"github.com/tidegate-go/tidegate/redisstore"
 	"github.com/tidegate-go/tidegate/resilience"
 	"github.com/tidegate-go/tidegate/server"
@@ -26,6 +25,8 @@ type servedStore struct {
 	metrics *server.StoreMetrics
 	leases  func() server.LeaseStats
 	known   chan struct{} // closed once it is known whether the store answers
+
+	inProcess bool // it decides in this process, and not a round trip away
 }
 
 // openServed opens the store of the name.
@@ -34,8 +35,8 @@ func openServed(flag string, replicas int, log *slog.Logger) (*servedStore, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &servedStore{Store: shared, leases: leasesOf(shared), known: make(chan struct{})}
-	if _, alone := shared.(*memstore.Store); alone {
+	s := &servedStore{Store: shared, leases: leasesOf(shared), known: make(chan struct{}), inProcess: inProcess(shared)}
+	if s.inProcess {
 		close(s.known)
 		return s, nil
 	}
