@@ -75,7 +75,7 @@ func (s *Store) explain(err error) error {
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return &statusError{"unauthenticated: the server does not let this client in: " + status.Convert(err).Message(), err}
 	case codes.Unimplemented:
-		return &statusError{"the server answers no calls of a store: it is another service, or has no --grpc-store: " + status.Convert(err).Message(), err}
+		return &statusError{"the server answers no calls of stores: it is another service, or an older one: " + status.Convert(err).Message(), err}
 	default:
 		return err
 	}

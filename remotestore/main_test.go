@@ -3,7 +3,6 @@ package remotestore
 import (
 	"context"
 	"net"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -40,10 +39,11 @@ func serveOn(tb testing.TB, address string, cfg storeservice.Config, options ...
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	var l net.Listener
+	until(tb, "listen on "+address, func() bool { // the one before may still have it
+		l, err = net.Listen("tcp", address)
+		return err == nil
+	})
 	return serveListener(tb, l, service, options...)
 }
 
@@ -127,7 +127,11 @@ func until(tb testing.TB, what string, f func() bool) {
 	}
 }
 
-func socketPath(tb testing.TB) string {
+func listen(tb testing.TB) net.Listener {
 	tb.Helper()
-	return filepath.Join(tb.TempDir(), "s")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
 }

@@ -2,12 +2,11 @@ package remotestore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
-
-	"crypto/tls"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -198,8 +197,11 @@ func (s *Store) Reset(ctx context.Context, charges []tidegate.Charge) error {
 // failed is a response that says of one thing whether it failed.
 type failed interface{ GetFailure() *storev1.Failure }
 
+// call is one about buckets, named by charges that refer to the limits.
+type call func(ctx context.Context, limits []*storev1.Limit, charges []*storev1.Charge) (failed, error)
+
 // apply makes a call about the buckets that the charges name.
-func (s *Store) apply(ctx context.Context, op string, charges []tidegate.Charge, call func(context.Context, []*storev1.Limit, []*storev1.Charge) (failed, error)) error {
+func (s *Store) apply(ctx context.Context, op string, charges []tidegate.Charge, f call) error {
 	if err := s.ready(ctx, op); err != nil {
 		return err
 	}
@@ -217,7 +219,7 @@ func (s *Store) apply(ctx context.Context, op string, charges []tidegate.Charge,
 	messages := ls.Charges(nil, named)
 	bounded, cancel := s.bound(ctx)
 	defer cancel()
-	r, err := call(bounded, ls.All, messages)
+	r, err := f(bounded, ls.All, messages)
 	if err != nil {
 		return s.failure(ctx, op, err)
 	}
