@@ -70,7 +70,7 @@ func TestErrorsKeepTheirKind(t *testing.T) {
 		{limit, nil, limit.Error()},
 		{errors.New("what is this\xff"), nil, "what is this"},
 		{errors.New(strings.Repeat("é", 4000)), nil, "éééé"},
-		{context.DeadlineExceeded, nil, "deadline"},
+		{context.DeadlineExceeded, tidegate.ErrStore, "deadline"},
 	} {
 		srv := serve(t, storeservice.Config{Store: &failing{err: v.err}})
 		s := open(t, srv.addr, nil)

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -36,6 +37,10 @@ func Failure(err error) *storev1.Failure {
 		}
 	}
 	f := &storev1.Failure{Message: text(err.Error())}
+	// The call's context, whose end is news to nobody but the one whose own it is: to the client the store did not decide.
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		f.Kind = storev1.Failure_KIND_STORE
+	}
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {
 			f.Kind = k.kind
