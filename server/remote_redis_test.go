@@ -103,7 +103,7 @@ func TestRemoteStoreOnRedis(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { onRedis.Close() })
-			return remoteOf(t, onRedis)
+			return remoteOf(t, onRedis, 128)
 		},
 		Buckets: func(t *testing.T, _ tidegate.Store) int64 {
 			t.Helper()
@@ -118,29 +118,30 @@ func TestRemoteStoreOnRedis(t *testing.T) {
 }
 
 // remoteOf returns a store that asks a service on a store, over a socket.
-func remoteOf(t *testing.T, store tidegate.Store) tidegate.Store {
-	t.Helper()
-	service, err := storeservice.New(&storeservice.Config{Store: store, Token: remoteToken, Together: 128})
+func remoteOf(tb testing.TB, store tidegate.Store, together int) tidegate.Store {
+	tb.Helper()
+	service, err := storeservice.New(&storeservice.Config{Store: store, Token: remoteToken, Together: together})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	g := grpc.NewServer(grpc.WaitForHandlers(true))
 	service.Register(g)
 	ended := make(chan error, 1)
 	go func() { ended <- g.Serve(l) }()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		g.Stop()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	s, err := remotestore.Open(l.Addr().String(), &remotestore.Config{Token: remoteToken, Timeout: 30 * time.Second})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
+	tb.Cleanup(func() { s.Close() })
 	return s
 }
