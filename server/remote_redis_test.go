@@ -32,7 +32,7 @@ type clockHook struct {
 const (
 	redisClock  = "local now = redis.call('TIME') now = now[1] * 1000000 + now[2]"
 	givenClock  = "local now = tonumber(ARGV[#ARGV])"
-	noSuchThing = replyError("NOSCRIPT the hook has not seen it")
+	errNoScript = replyError("NOSCRIPT the hook has not seen it")
 )
 
 // replyError is an error as a server answers it.
@@ -64,8 +64,8 @@ func (h *clockHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			source = h.sources[source]
 			h.mu.Unlock()
 			if source == "" {
-				cmd.SetErr(noSuchThing)
-				return noSuchThing
+				cmd.SetErr(errNoScript)
+				return errNoScript
 			}
 		} else {
 			digest := redis.NewScript(source).Hash()
