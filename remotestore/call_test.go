@@ -80,14 +80,14 @@ func TestErrorsKeepTheirKind(t *testing.T) {
 				continue
 			}
 			for _, x := range sentinels {
-				if errors.Is(err, x) != (x == v.is) {
-					t.Errorf("%s: %v is %v: %t", op, err, x, x != v.is)
+				if want := v.is != nil && errors.Is(v.is, x); errors.Is(err, x) != want {
+					t.Errorf("%s: %v is %v: %t", op, err, x, !want)
 				}
 			}
 			if e, ok := errors.AsType[*tidegate.StoreError](err); ok && e.Op != op {
 				t.Errorf("%s: a failure in %s", op, e.Op)
 			}
-			if e, ok := errors.AsType[*tidegate.LimitError](err); v.err == error(limit) && (!ok || *e != *limit) {
+			if e, ok := errors.AsType[*tidegate.LimitError](err); errors.Is(v.err, limit) && (!ok || *e != *limit) {
 				t.Errorf("%s: %#v, want %#v", op, err, limit)
 			}
 		}

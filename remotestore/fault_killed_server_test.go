@@ -84,7 +84,7 @@ func TestSilentServer(t *testing.T) {
 	var callers sync.WaitGroup
 	for i := range 20 {
 		callers.Go(func() {
-			ctx, want := context.Background(), error(tidegate.ErrStore)
+			ctx, want := context.Background(), tidegate.ErrStore
 			if i%2 == 0 {
 				bounded, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 				defer cancel()

@@ -31,7 +31,7 @@ var errDecisions = errors.New("the server's answer has not one decision for each
 
 // ReadDecisions fills in the decisions of messages for charges, of which there are as many.
 func ReadDecisions(dst []tidegate.Decision, messages []*storev1.Decision, charges []tidegate.Charge) error {
-	if len(messages) != len(charges) {
+	if len(messages) != len(charges) || len(dst) != len(charges) {
 		return errDecisions
 	}
 	for i, m := range messages {
@@ -39,7 +39,7 @@ func ReadDecisions(dst []tidegate.Decision, messages []*storev1.Decision, charge
 		if source < 0 || source > storev1.Source(tidegate.SourceShadow) {
 			return fmt.Errorf("the server's answer has an unknown source %d", source)
 		}
-		dst[i] = tidegate.Decision{
+		dst[i] = tidegate.Decision{ //nolint:gosec // there are as many of each: see above
 			Allowed:    m.GetAllowed(),
 			Source:     tidegate.Source(source),
 			Limit:      m.GetLimit(),
@@ -47,7 +47,7 @@ func ReadDecisions(dst []tidegate.Decision, messages []*storev1.Decision, charge
 			RetryAfter: time.Duration(m.GetRetryAfter()),
 			ResetAfter: time.Duration(m.GetResetAfter()),
 			Delay:      time.Duration(m.GetDelay()),
-			Rule:       charges[i].Rule,
+			Rule:       charges[i].Rule, //nolint:gosec // the same
 		}
 	}
 	return nil
