@@ -72,7 +72,7 @@ func New[T any](limiter Waiter, run func(ctx context.Context, job T), cfg *Confi
 		waiting: list.New(),
 	}
 	q.stop, q.cancel = context.WithCancel(context.Background()) //nolint:gosec // serve calls it when it ends
-	q.turns, q.enough = context.WithCancel(q.stop) //nolint:gosec // Shutdown calls it, or the end of its parent does
+	q.turns, q.enough = context.WithCancel(q.stop)              //nolint:gosec // Shutdown calls it, or the end of its parent does
 	go q.serve()
 	return q, nil
 }

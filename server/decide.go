@@ -61,6 +61,7 @@ func (s *Server) Swap(set *rules.Set, at time.Time) []rules.Change {
 // trackers are told of the same takes; the second may be nil.
 type trackers [2]rules.Tracker
 
+// Observe implements [rules.Tracker].
 func (t trackers) Observe(rule, key string, cost int64, allowed bool) {
 	t[0].Observe(rule, key, cost, allowed)
 	if t[1] != nil {
@@ -71,6 +72,7 @@ func (t trackers) Observe(rule, key string, cost int64, allowed bool) {
 // counters are told of the same takes; the second may be nil.
 type counters [2]rules.Counter
 
+// Count implements [rules.Counter].
 func (c counters) Count(rule string, outcome rules.Outcome, source tidegate.Source) {
 	c[0].Count(rule, outcome, source)
 	if c[1] != nil {

@@ -91,8 +91,8 @@ func (s *Server) oneKey(r *http.Request, q url.Values) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	one := []matchedRule{}
-	if _, one, err = s.peeked(r.Context(), []matchedCharge{{m, 0}}); err != nil {
+	_, one, err := s.peeked(r.Context(), []matchedCharge{{m, 0}})
+	if err != nil {
 		return reply{}, err
 	}
 	return told(struct {

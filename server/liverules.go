@@ -54,6 +54,8 @@ func (s *Server) LiveRules(src source.Source) (*live.Live, error) {
 // swapping is the server as what keeps its rules sees it.
 type swapping struct{ s *Server }
 
+// Set returns the rules in place.
 func (w swapping) Set() *rules.Set { return w.s.engine.Set() }
 
+// Swap puts others in their place.
 func (w swapping) Swap(set *rules.Set, at time.Time) []rules.Change { return w.s.Swap(set, at) }

@@ -153,6 +153,7 @@ func reasonOf(st resilience.Status) string {
 		return reason
 	case resilience.Returning:
 		return "the store is back, and this replica keeps to its share until the others have noticed"
+	case resilience.Shared:
 	}
 	return ""
 }

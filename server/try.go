@@ -86,7 +86,7 @@ func (s *Server) peeked(ctx context.Context, all []matchedCharge) (tidegate.Deci
 	out := make([]matchedRule, len(all))
 	for i := range matched {
 		m := &matched[i]
-		weigh(&m.Decision, m.Charge.Limit, all[i].cost)
+		weigh(&m.Decision, m.Charge.Limit, all[i].cost) //nolint:gosec // there are as many
 		decisions[i] = m.Decision
 		out[i] = matchedRule{
 			Rule: m.Rule.Name, Limit: m.Charge.Limit.String(), Key: s.partsOf(m.Rule.Name, m.Charge.Key),

@@ -112,7 +112,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.config.print {
+	if f.config.show {
 		f.config.printed(cmd, token)
 		return nil
 	}

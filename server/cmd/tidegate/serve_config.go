@@ -26,8 +26,8 @@ const (
 
 // configFlags are the flags of serve that are about where the others come from.
 type configFlags struct {
-	file  string
-	print bool
+	file string
+	show bool
 	// origins says where each flag that is set comes from.
 	origins map[string]string
 }
@@ -35,7 +35,7 @@ type configFlags struct {
 func (f *configFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "config", "", "YAML file of these flags without their dashes, as in \"listen: :8080\"; flags and variables go first (default none)")
-	flags.BoolVar(&f.print, "print-config", false, "print what is in force and where it comes from, without secrets, and exit")
+	flags.BoolVar(&f.show, "print-config", false, "print what is in force and where it comes from, without secrets, and exit")
 	if err := cmd.MarkFlagFilename("config", "yaml", "yml"); err != nil {
 		panic(err) // the flag does not exist: a slip in this program
 	}

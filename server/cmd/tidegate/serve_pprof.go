@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof" //nolint:gosec // it adds itself to http.DefaultServeMux, which nothing here serves
+	"net/http/pprof" // it adds itself to http.DefaultServeMux, which nothing here serves
 	"time"
 
 	"github.com/spf13/cobra"
