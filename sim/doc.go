@@ -8,5 +8,8 @@
 //	…
 //	d, err := s.Decide(at, attributes, 1)
 //
-// It imports the root package, rules, memstore and resilience.
+// With replicas, each request is decided by one of several engines, each over a store of package resilience in virtual time, around one
+// that all share and that is away in the outages of [Config]: what a bad day would be like.
+//
+// It imports the root package, internal/registry, rules, memstore and resilience.
 package sim

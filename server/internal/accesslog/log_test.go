@@ -287,3 +287,34 @@ func BenchmarkRead(b *testing.B) {
 		})
 	}
 }
+
+// What comes through a pipe is given as it comes; and one who has enough need not wait for what the pipe may still bring.
+func TestPipe(t *testing.T) {
+	in, out := io.Pipe()
+	defer out.Close()
+	go func() { _, _ = io.WriteString(out, "ts=1767362640.5 path=/a\nts=1767362660.5 path=/b\n") }()
+	r, err := Open("-", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := NewLog(r, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m := Merge(ctx, []*Log{l})
+	if e := m.Next(); e == nil || e.Time.Unix() != 1767362640 { // the other may be out of order
+		t.Fatalf("%+v", e)
+	}
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if e := m.Next(); e != nil || !errors.Is(m.Err(), context.Canceled) {
+		t.Errorf("%+v, %v", e, m.Err())
+	}
+	m.Close()
+	if c := m.Counts(); c.Parsed < 1 || c.Parsed > 2 {
+		t.Errorf("%+v", c)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -173,14 +173,13 @@ func trimmed(line []byte) []byte {
 
 // firstLine waits for the first line, and returns what is there then, without taking it: a pipe may bring the next one much later.
 func (r *Reader) firstLine() ([]byte, error) {
+	var err error
 	for {
-		head, err := r.lines.Peek(min(r.lines.Buffered()+1, r.lines.Size()))
-		if n := r.lines.Buffered(); n > len(head) {
-			head, _ = r.lines.Peek(n)
-		}
+		head, _ := r.lines.Peek(r.lines.Buffered())
 		if err != nil || len(head) == r.lines.Size() || bytes.IndexByte(head, '\n') >= 0 {
 			return head, err
 		}
+		_, err = r.lines.Peek(len(head) + 1) // waits for more
 	}
 }
 
