@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/tidegate-go/tidegate"
 )
@@ -56,6 +58,10 @@ type ServerConfig struct {
 	// FailOpen lets calls pass for which no decision could be made, since the store failed and nothing stands in for it.
 	// Default: false, they are refused with UNAVAILABLE. Rules with a policy decide by that instead, and either way.
 	FailOpen bool
+	// Outcome is told how each call that passed ended, and how long its handler took: nil, or the handler's error. A handler that
+	// panicked is told of with status INTERNAL. It is how a breaker for what is behind the handlers learns; see package guard.
+	// Default: nobody is.
+	Outcome func(c *Call, err error, took time.Duration)
 	// TellAllowed sends the trailers ratelimit-policy and ratelimit also where a call passes. Default: false.
 	TellAllowed bool
 	// Logger is told when no decision can be made, and of attributes that can never be there, never of single calls.
@@ -68,6 +74,7 @@ type Server struct {
 	gate         gate
 	chargeProbes bool
 	tellAllowed  bool
+	outcome      func(c *Call, err error, took time.Duration)
 }
 
 // NewServer returns interceptors that let calls pass as the decider says. A nil config is the default.
@@ -94,6 +101,7 @@ func NewServer(decider tidegate.Decider, cfg *ServerConfig) (*Server, error) {
 		},
 		chargeProbes: cfg.ChargeProbes,
 		tellAllowed:  cfg.TellAllowed,
+		outcome:      cfg.Outcome,
 	}
 	if err := s.gate.check(); err != nil {
 		return nil, err
@@ -121,7 +129,36 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		s.gate.addFields(md, &cc.call.decision)
 		_ = grpc.SetTrailer(ctx, md) // fails where there is no transport, as in a test that calls the interceptor
 	}
-	return handler(cc, req)
+	if s.outcome == nil {
+		return handler(cc, req)
+	}
+	return s.handleUnary(cc, req, handler)
+}
+
+// handleUnary lets the handler answer the call, and tells how that ended.
+func (s *Server) handleUnary(cc *callContext, req any, handler grpc.UnaryHandler) (any, error) {
+	tell := s.told(&cc.call)
+	defer tell(nil)
+	resp, err := handler(cc, req)
+	tell(&err)
+	return resp, err
+}
+
+// told returns what tells how a call whose handler begins now has ended: at its first call, with the error; or with nil, for a
+// handler that has panicked.
+func (s *Server) told(c *Call) func(err *error) {
+	began, over := time.Now(), false
+	return func(err *error) {
+		switch {
+		case over:
+			return
+		case err == nil:
+			s.outcome(c, status.Error(codes.Internal, "the handler panicked"), time.Since(began))
+		default:
+			s.outcome(c, *err, time.Since(began))
+		}
+		over = true
+	}
 }
 
 // admit is the gate's, for a call that has not waited yet.

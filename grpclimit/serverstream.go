@@ -26,12 +26,24 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 			s.gate.addFields(md, &cc.call.decision)
 			ss.SetTrailer(md)
 		}
-		err = handler(srv, s.wrap(ss, cc))
+		err = s.handle(srv, handler, s.wrap(ss, cc), &cc.call)
 	}
 	// A handler that goes on after a refusal, and then ends well, was not refused.
 	if r, ok := errors.AsType[*refusal](err); ok && r.gate == &s.gate {
 		ss.SetTrailer(r.trailer())
 	}
+	return err
+}
+
+// handle lets the handler handle the stream, and tells how that ended.
+func (s *Server) handle(srv any, handler grpc.StreamHandler, ss grpc.ServerStream, c *Call) error {
+	if s.outcome == nil {
+		return handler(srv, ss)
+	}
+	tell := s.told(c)
+	defer tell(nil)
+	err := handler(srv, ss)
+	tell(&err)
 	return err
 }
 

@@ -40,6 +40,10 @@ type Config struct {
 	// Default: 1 h.
 	SettleWithin time.Duration
 
+	// Outcome is told how each request that passed was answered, and how long that took, when its response is complete: 500 where
+	// the handler panicked. It is how a breaker for what is behind the handler learns; see package guard. Default: nobody is.
+	Outcome func(r *http.Request, status int, took time.Duration)
+
 	// Queue lets requests wait for their turn instead of refusing them. It needs a decider that is a [Reserver], or a
 	// limiter of permits. Default: none waits.
 	Queue Queue

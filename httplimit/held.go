@@ -70,6 +70,9 @@ func (h *held) renew() {
 
 // done settles or releases, once.
 func (h *held) done(status int) {
+	if h == nil {
+		return
+	}
 	h.mu.Lock()
 	over := h.over
 	h.over = true

@@ -172,27 +172,33 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 		if p.decided && !m.cfg.NoContext {
 			r = r.WithContext(NewContext(r.Context(), p.decision))
 		}
-		switch {
-		case p.held == nil:
+		switch held := p.held; {
+		case m.cfg.Outcome != nil:
+			outcome := m.outcome(r)
+			serveCounted(func(status int) {
+				held.done(status)
+				outcome(status)
+			}, next, w, r)
+		case held == nil:
 			next.ServeHTTP(w, r)
-		case p.held.permit != nil:
-			defer p.held.done(0)
+		case held.permit != nil:
+			defer held.done(0)
 			next.ServeHTTP(w, r)
 		default:
-			serveCounted(p.held, next, w, r)
+			serveCounted(held.done, next, w, r)
 		}
 	})
 }
 
 // serveCounted reports the response's status when it is complete, and a panic as a failure.
-func serveCounted(h *held, next http.Handler, w http.ResponseWriter, r *http.Request) {
+func serveCounted(done func(status int), next http.Handler, w http.ResponseWriter, r *http.Request) {
 	rec, wrapped := record(w)
 	panicked := true
 	defer func() {
 		if panicked {
-			h.done(http.StatusInternalServerError)
+			done(http.StatusInternalServerError)
 		} else {
-			h.done(rec.final())
+			done(rec.final())
 		}
 	}()
 	next.ServeHTTP(wrapped, r)
@@ -207,5 +213,14 @@ func (m *Middleware) Enter(ctx context.Context, req Request) *Passage {
 	p := new(Passage)
 	m.enter(ctx, a, p)
 	a.free()
+	if m.cfg.Outcome != nil && p.refusal == nil {
+		p.outcome = m.outcome(req.HTTP())
+	}
 	return p
+}
+
+// outcome returns what tells how a request that begins to be served now is answered.
+func (m *Middleware) outcome(r *http.Request) func(status int) {
+	began := time.Now()
+	return func(status int) { m.cfg.Outcome(r, status, time.Since(began)) }
 }

@@ -23,6 +23,7 @@ type Passage struct {
 	decided  bool
 	refusal  *Answer
 	held     *held
+	outcome  func(status int) // nil where nobody is told
 	fields   [maxFields]Field
 	n        int
 	bare     bool // without the decision in the context
@@ -57,8 +58,10 @@ func (p *Passage) Context(ctx context.Context) context.Context {
 
 // Done settles what depends on the status of the response, and releases what the request held. Only the first call counts.
 func (p *Passage) Done(status int) {
-	if p.held != nil {
-		p.held.done(status)
+	p.held.done(status)
+	if o := p.outcome; o != nil {
+		p.outcome = nil
+		o(status)
 	}
 }
 
