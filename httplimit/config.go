@@ -30,7 +30,8 @@ type Config struct {
 	// Skip returns whether a request passes without being decided on. Default: none does.
 	Skip func(r *http.Request) bool
 	// ChargePreflights charges the requests by which a browser asks whether it may send another one, of which the client
-	// knows nothing. Default: they pass, and are not charged.
+	// knows nothing. Default: they pass, and are not charged. Anybody can send one, so that a handler behind the middleware has to
+	// do nothing but answer it: let a CORS handler do so outside, or a mux refuse the method; or charge them.
 	ChargePreflights bool
 	// Count says which requests are charged in the end. Default: [CountAll]. Others need a decider that is a [Reserver].
 	Count Count

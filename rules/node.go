@@ -36,6 +36,9 @@ func document(file string, data []byte) (*yaml.Node, error) {
 			return nil, fail(second.Content[0].Line, second.Content[0].Column, "a second document in the file", `keep all rules in one, without "---" between them`)
 		}
 		if err == nil || errors.Is(err, io.EOF) {
+			if multiplies(doc.Content[0]) {
+				return nil, fail(1, 1, "its aliases stand for more than the file could hold", "write out what they repeat, or repeat less")
+			}
 			return doc.Content[0], nil
 		}
 	}
@@ -194,6 +197,38 @@ func (d *decoder) flag(f field) bool {
 	}
 	d.fail(n, KindType, fmt.Sprintf("%q is %s", f.key.Value, kindOf(n)), "write true or false")
 	return false
+}
+
+// maxAliased is how many nodes aliases may add to those of the file.
+const maxAliased = 100_000
+
+// multiplies reports whether aliases make more of a document than is read: each is read as often as it is used, in others too.
+func multiplies(root *yaml.Node) bool {
+	const unknown = -1 // of a node that is being counted: one that holds itself
+	sizes := map[*yaml.Node]int{}
+	plain := 0
+	var size func(n *yaml.Node) (int, bool)
+	size = func(n *yaml.Node) (int, bool) {
+		if n.Kind == yaml.AliasNode && n.Alias != nil {
+			n = n.Alias
+		}
+		if known, ok := sizes[n]; ok {
+			return known, known != unknown
+		}
+		sizes[n] = unknown
+		plain++
+		total := 1
+		for _, c := range n.Content {
+			s, ok := size(c)
+			if total += s; !ok || total > 1<<40 {
+				return 0, false
+			}
+		}
+		sizes[n] = total
+		return total, true
+	}
+	total, ok := size(root)
+	return !ok || total > plain+maxAliased
 }
 
 // target is the node that an alias stands for.

@@ -204,6 +204,23 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// TestAliasesThatMultiply: what aliases repeat is bounded, also where each repetition is what a rule may be; a few are fine.
+func TestAliasesThatMultiply(t *testing.T) {
+	override := "&o {match: {k: x}, limit: 1/s}" + strings.Repeat(", *o", 12_000)
+	bomb := "version: 1\nrules: [&r {name: a, key: [k], limit: 1/s, overrides: [" + override + "]}" + strings.Repeat(", *r", 12_000) + "]\n"
+	_, err := Parse("bomb.yaml", []byte(bomb))
+	errs, ok := errors.AsType[Errors](err)
+	if !ok || len(errs) != 1 || !strings.Contains(errs[0].Problem, "aliases") {
+		t.Errorf("%d errors, %.200v", len(errs), err)
+	}
+	if _, err := Parse("itself.yaml", []byte("version: 1\nrules: &r [*r]\n")); err == nil {
+		t.Error("a list that holds itself is taken")
+	}
+	if _, err := Parse("few.yaml", []byte("version: 1\nrules:\n- {name: a, limit: &l 1/s}\n- {name: b, limit: *l}\n")); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestHostileFiles: what is pushed to a service cannot exhaust it.
 func TestHostileFiles(t *testing.T) {
 	bomb := "version: 1\na0: &a0 [a, b, c, d, e, f, g, h, i, j]\n"

@@ -140,6 +140,8 @@ func (r *fileReader) read() (again bool) {
 	case err != nil:
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: %s does not exist", source.ErrNone, r.file.name)
+		} else {
+			r.seen = nil // the next look finds it new, and it is read again
 		}
 		if r.failed != err.Error() {
 			r.failed = err.Error()

@@ -155,7 +155,9 @@ func (f *replayFlags) open(cmd *cobra.Command, names []string) ([]*accesslog.Log
 	logs := make([]*accesslog.Log, 0, len(names))
 	readers := make([]*accesslog.Reader, 0, len(names))
 	seen := map[string]bool{}
-	for _, name := range names {
+	options := f.log
+	for i, name := range names {
+		options.Stream = uint64(i)
 		if seen[name] {
 			return nil, readers, fmt.Errorf("%s is named twice: its requests would count twice", name)
 		}
@@ -165,7 +167,7 @@ func (f *replayFlags) open(cmd *cobra.Command, names []string) ([]*accesslog.Log
 			return nil, readers, err
 		}
 		readers = append(readers, r)
-		l, err := accesslog.NewLog(r, f.log)
+		l, err := accesslog.NewLog(r, options)
 		if err != nil {
 			return nil, readers, err
 		}

@@ -28,7 +28,7 @@ what came instead, and exits with 0 if all is as expected, 1 if not, 2 if a file
         - {at: 500ms, attributes: {user: "42"}, expect: {allowed: false, rule: per-user, retry_after: 500ms}}
         - {at: 1s, attributes: {user: "42"}, expect: {allowed: true, remaining: 0, matched: [per-user]}}
 
-Expected can be: allowed, admitted, rule, limit, remaining, retry_after, reset_after, delay, matched.`,
+Rules of permits are left out. Expected can be: allowed, admitted, rule, limit, remaining, retry_after, reset_after, delay, matched.`,
 		Example: "  tidegate test rules_test.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -23,11 +23,14 @@ type Options struct {
 	// follows it after an equals sign, as in "duration=ms". Default: none, the time is taken as it is.
 	DurationField string
 	// Window is how far lines may be out of order: a line whose request is older than one before it by more is put at the
-	// moment that has come. Default: 10 s.
+	// moment that has come. No more than 131,072 lines wait for earlier ones, so that it is shorter where more come in it. It has
+	// to be longer than the longest request where there is a DurationField. Default: 10 s.
 	Window time.Duration
 	// Seed chooses the moments within the second, where a log has whole seconds: of the lines of one second in a row, each is put
 	// at one of as many moments drawn evenly from it, in their order. Default: 0.
 	Seed uint64
+	// Stream tells logs that are read together apart, so that their moments are others. Default: 0.
+	Stream uint64
 	// Strict ends the log at the first line that cannot be read, with a [*LineError]. Default: such lines are skipped and counted.
 	Strict bool
 }
@@ -77,7 +80,7 @@ type Log struct {
 	field    string
 	unit     time.Duration
 	window   time.Duration
-	seed     uint64
+	moments  *rand.Rand
 	strict   bool
 	second   []Entry // whole-second lines of one second in a row, not yet spread
 	held     entries
@@ -89,7 +92,7 @@ type Log struct {
 
 // NewLog reads the log that the reader opened. The error says what is wrong with the options, or that the format is not known.
 func NewLog(r *Reader, o Options) (*Log, error) {
-	l := &Log{r: r, window: o.Window, seed: o.Seed, strict: o.Strict}
+	l := &Log{r: r, window: o.Window, strict: o.Strict, moments: rand.New(rand.NewPCG(o.Seed, o.Stream))}
 	if l.window == 0 {
 		l.window = defaultWindow
 	}
@@ -209,10 +212,9 @@ func (l *Log) spread() {
 	if len(l.second) == 0 {
 		return
 	}
-	r := rand.New(rand.NewPCG(l.seed, uint64(l.second[0].Time.Unix())))
 	at := make([]time.Duration, len(l.second))
 	for i := range at {
-		at[i] = time.Duration(r.Int64N(int64(time.Second/time.Microsecond))) * time.Microsecond
+		at[i] = time.Duration(l.moments.Int64N(int64(time.Second/time.Microsecond))) * time.Microsecond
 	}
 	slices.Sort(at)
 	for i := range l.second {

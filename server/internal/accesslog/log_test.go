@@ -101,6 +101,24 @@ func TestWholeSecondsAreSpread(t *testing.T) {
 	}
 }
 
+// Lines of one second that are not in a row, and those of two logs, are at moments of their own.
+func TestSecondsThatTakeTurnsAreSpread(t *testing.T) {
+	var text strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&text, "1.2.3.4 - - [02/Jan/2026:14:04:0%d +0000] \"GET /%d HTTP/1.1\" 200 1\n", i%2, i)
+	}
+	moments := map[time.Duration]int{}
+	for stream := range uint64(2) {
+		at, _ := all(t, open(t, text.String(), Options{Stream: stream}).Next)
+		for _, d := range at {
+			moments[d]++
+		}
+	}
+	if len(moments) < 795 {
+		t.Errorf("800 lines are at %d moments", len(moments))
+	}
+}
+
 func TestRequestsAreMovedToTheirStart(t *testing.T) {
 	const lines = "ts=2026-01-02T14:04:05.5Z path=/slow took_ms=2500\nts=2026-01-02T14:04:04.5Z path=/fast took_ms=1\nts=2026-01-02T14:04:05.6Z path=/none took_ms=-\n"
 	at, paths := all(t, open(t, lines, Options{DurationField: "took_ms"}).Next)

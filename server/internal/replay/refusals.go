@@ -45,18 +45,9 @@ func (r *refusals) admit(key string) {
 
 func (r *refusals) forget() {
 	r.forgotten = true
-	counts := make([]int64, 0, len(r.keys))
-	for _, k := range r.keys {
-		counts = append(counts, k.refused)
-	}
-	slices.Sort(counts)
-	middle := counts[len(counts)/2]
-	left := len(counts) / 2 // so that they go also where all are the same
-	for key, k := range r.keys {
-		if k.refused < middle || k.refused == middle && left > 0 {
-			delete(r.keys, key)
-			left--
-		}
+	all := r.sorted("")
+	for _, k := range all[len(all)/2:] {
+		delete(r.keys, k.Key)
 	}
 }
 
@@ -69,12 +60,18 @@ type KeyCount struct {
 
 // top returns the n keys that were refused most.
 func (r *refusals) top(rule string, n int) []KeyCount {
+	all := r.sorted(rule)
+	return all[:min(n, len(all))]
+}
+
+// sorted returns all of them, the most refused first.
+func (r *refusals) sorted(rule string) []KeyCount {
 	all := make([]KeyCount, 0, len(r.keys))
 	for key, k := range r.keys {
 		all = append(all, KeyCount{rule, key, k.refused})
 	}
 	slices.SortFunc(all, byCount)
-	return all[:min(n, len(all))]
+	return all
 }
 
 func byCount(a, b KeyCount) int {

@@ -67,6 +67,9 @@ type RuleReport struct {
 	Keys        int64  `json:"keys"`
 	// Estimated says that there were more keys than are counted one by one, above a million: their numbers are off by a thousandth.
 	Estimated bool `json:"keys_estimated"`
+	// Forgotten says that there were more refused keys than are counted one by one, above 262,144: of keys that were forgotten and
+	// came back, the counts and streaks are too low.
+	Forgotten bool `json:"refused_keys_forgotten"`
 	// LongestStreak is the most refusals of one key in a row.
 	LongestStreak int64 `json:"longest_streak"`
 	PeakBefore    int   `json:"peak_1s_before"`
@@ -97,7 +100,7 @@ func (t *tally) report(c accesslog.Counts, first, last time.Time) *Report {
 		r.Rules = append(r.Rules, RuleReport{
 			Name: rt.rule.Name, Limit: rt.rule.Limit.String(), Shadow: rt.rule.Shadow,
 			Offered: rt.offered, Admitted: rt.offered - rt.refused, Refused: rt.refused,
-			RefusedKeys: refused, Keys: keys, Estimated: !exact, LongestStreak: rt.refusals.streak,
+			RefusedKeys: refused, Keys: keys, Estimated: !exact, Forgotten: rt.refusals.forgotten, LongestStreak: rt.refusals.streak,
 			PeakBefore: rt.before.most, PeakAfter: rt.after.most,
 		})
 		r.TopRefused = append(r.TopRefused, rt.refusals.top(rt.rule.Name, topKeys)...)

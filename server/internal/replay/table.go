@@ -48,6 +48,14 @@ func (r *Report) WriteText(w io.Writer) error {
 			number(rr.LongestStreak), rr.PeakBefore, rr.PeakAfter)
 	}
 	_ = t.Flush()
+	for i := range r.Rules {
+		if r.Rules[i].Estimated {
+			fmt.Fprintf(b, "%s has more than a million keys: their numbers are estimates, off by about a thousandth\n", printable(r.Rules[i].Name))
+		}
+		if r.Rules[i].Forgotten {
+			fmt.Fprintf(b, "%s refused too many keys to count each: what is said of single keys may be too low\n", printable(r.Rules[i].Name))
+		}
+	}
 	for _, name := range r.Unreplayed {
 		fmt.Fprintf(b, "%s was left out: it is a rule of permits, and a log does not say how long requests held one\n", printable(name))
 	}

@@ -10,5 +10,5 @@
 //	      - {at: 500ms, attributes: {user: "42"}, expect: {allowed: false, rule: per-user, retry_after: 500ms}}
 //	      - {at: 1s, attributes: {user: "42"}, expect: {allowed: true, remaining: 0}}
 //
-// Each test begins with fresh buckets. The requests are decided by package sim.
+// Rules of permits are left out, since no request holds one. Each test begins with fresh buckets. The requests are decided by package sim.
 package ruletest

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/tidegate-go/tidegate/rules"
+	"github.com/tidegate-go/tidegate/sim"
 )
 
 // File is a file of tests.
@@ -97,9 +98,11 @@ func Load(name string) (*File, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(name), path)
 	}
-	if f.set, err = rules.Load(path); err != nil {
+	set, err := rules.Load(path)
+	if err != nil {
 		return nil, err
 	}
+	f.set = set.Filter(func(r *rules.Rule) bool { return !sim.IsPermits(r) }) // those are held, not taken
 	return f, nil
 }
 
