@@ -127,7 +127,7 @@ func TestServerStreamAfterRefusal(t *testing.T) {
 // One goroutine sends while another receives, on each of many streams: each message is charged once.
 func TestServerMessagesBothWaysAtOnce(t *testing.T) {
 	const streams, each = 8, 50
-	api := newLimiter(t, "100000/h", "ip")
+	api := newLimiter(t, "100000/day", "ip")
 	svc := &service{duplex: func(s serverDuplex) error {
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -145,7 +145,7 @@ func TestServerMessagesBothWaysAtOnce(t *testing.T) {
 		}
 	}}
 	addr := serve(t, newServer(t, api, &ServerConfig{ReceiveCost: One, SendCost: One}), svc)
-	out := newLimiter(t, "100000/h", "target")
+	out := newLimiter(t, "100000/day", "target")
 	c := dial(t, addr, newClient(t, out, &ClientConfig{ReceiveCost: One, SendCost: One}))
 	var wg sync.WaitGroup
 	for range streams {
@@ -174,7 +174,7 @@ func TestServerMessagesBothWaysAtOnce(t *testing.T) {
 	for name, left := range map[string]int64{
 		"server": mustPeek(t, api, "127.0.0.1"), "client": mustPeek(t, out, addr),
 	} {
-		if left < want || left > want+2 { // some may have come back
+		if left < want || left > want+2 { // one or two may have come back
 			t.Errorf("%s: %d left, want %d", name, left, want)
 		}
 	}
