@@ -19,10 +19,11 @@ func soon(ts *testscript.TestScript, what string, f func() bool) {
 	}
 }
 
-// appears GLOB REGEXP VARIABLE waits for a file that has the text, and puts what its group matched into the variable.
+// appears GLOB REGEXP VARIABLE [BUT] waits for a file that has the text, and puts what its group matched into the variable. What is
+// BUT does not count: that of a process that has ended, whose file is not gone yet.
 func appears(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 3 {
-		ts.Fatalf("usage: appears GLOB REGEXP VARIABLE")
+	if neg || len(args) != 3 && len(args) != 4 {
+		ts.Fatalf("usage: appears GLOB REGEXP VARIABLE [BUT]")
 	}
 	re, err := regexp.Compile(args[1])
 	ts.Check(err)
@@ -31,7 +32,7 @@ func appears(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		for _, name := range names {
 			b, _ := os.ReadFile(name) // it may be gone again
-			if m := re.FindSubmatch(b); m != nil {
+			if m := re.FindSubmatch(b); m != nil && (len(args) < 4 || string(m[1]) != args[3]) {
 				ts.Setenv(args[2], string(m[1]))
 				return true
 			}
