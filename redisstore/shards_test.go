@@ -170,12 +170,16 @@ func TestShardsAllocateNoMore(t *testing.T) {
 	count := func(limit string) float64 {
 		charges := []tidegate.Charge{{Rule: "r", Key: "k", Limit: parseLimit(t, limit), Cost: 1}}
 		items := make([]item, 1)
-		return testing.AllocsPerRun(100, func() {
-			if err := s.fill(items, charges); err != nil {
-				t.Fatal(err)
-			}
-			s.place(items, choice{at: s.draw(items)})
-		})
+		least := math.Inf(1) // the whole process is counted, and what an earlier test closed may still be at it
+		for range 20 {
+			least = min(least, testing.AllocsPerRun(100, func() {
+				if err := s.fill(items, charges); err != nil {
+					t.Fatal(err)
+				}
+				s.place(items, choice{at: s.draw(items)})
+			}))
+		}
+		return least
 	}
 	if plain, shards := count("1000/s"), count("1000/s shards 8"); shards > plain {
 		t.Errorf("%v allocations with shards, %v without", shards, plain)
