@@ -5,7 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/tidegate-go/tidegate"
 )
@@ -13,6 +13,7 @@ import (
 // Group commit. A take of idle buckets goes out at once, on its caller's goroutine, and nothing is added to it. Takes of
 // a bucket whose call is in flight wait for that call, and leave together as the next one, decided in the order in which
 // they came; takes of other buckets that are ready at the same moment ride along, in at most maxInFlight batches at a time.
+// Those that differ in nothing are one entry of it: see alike.go.
 //
 // The server decides each script at one moment anyhow: that a bucket is in one batch at a time makes batches large and
 // keeps the order, and correctness does not hang on it.
@@ -74,12 +75,14 @@ type dispatcher struct {
 	busy     map[string]*busyKey
 	spare    []*busyKey
 	ready    []*waiter // in the order in which they are to be decided
-	queued   int       // waiters, ready or behind a busy key
+	queued   int       // callers whose waiters are ready or behind a busy key
 	inFlight int       // calls, and senders about to make one
-	flying   int       // takes in these calls
+	flying   int       // waiters in these calls
 	senders  int       // goroutines that send for others
 	forming  int       // senders that are about to look at ready
 	batch    uint64    // number of the latest
+
+	lately atomic.Uint32 // the tag of the bucket that was waited for last, and one: whether it is worthwhile to try to join
 }
 
 // busyKey is a bucket that is in a batch in flight.
@@ -89,19 +92,12 @@ type busyKey struct {
 	use    use
 }
 
-// waiter is a take that may be sent by another goroutine than its caller's. It shares no memory with the caller, who may leave.
-type waiter struct {
-	taking
-	charges []tidegate.Charge
-	since   time.Duration // since the store began
-	gone    bool
-	done    chan struct{}
-	self    [1]*taking // of one that is sent alone
-	plan    plan
-	pool    *sync.Pool
-}
-
 func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegate.Decision) error {
+	if len(items) == 1 && d.lately.Load() == items[0].tag+1 {
+		if w, nth, done := d.join(items); w != nil {
+			return d.await(ctx, w, nth, done, decisions)
+		}
+	}
 	w := d.store.batches.newWaiter(items)
 	d.mu.Lock()
 	if d.senders == 0 && d.inFlight < maxInFlight && len(d.ready) == 0 && d.idle(items) {
@@ -119,38 +115,37 @@ func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegat
 	}
 	w.since = d.store.elapsed()
 	d.queued++
+	if len(items) == 1 {
+		d.lately.Store(items[0].tag + 1)
+	}
 	if !d.behind(w) {
 		d.ready = append(d.ready, w)
 		d.spawn()
 	}
 	d.mu.Unlock()
-	if !d.await(ctx, w) {
-		return ctx.Err()
-	}
-	return w.told(decisions)
+	return d.await(ctx, w, 0, w.done, decisions)
 }
 
-// await waits until the take is decided; it is not if the context ends before.
-func (d *dispatcher) await(ctx context.Context, w *waiter) (decided bool) {
+// await waits until the take of the waiter's nth caller is decided, unless the context ends before.
+func (d *dispatcher) await(ctx context.Context, w *waiter, nth int, done <-chan struct{}, decisions []tidegate.Decision) error {
 	gone := ctx.Done()
 	if gone == nil {
-		<-w.done
-		return true
+		<-done
+		return w.told(nth, decisions)
 	}
 	select {
-	case <-w.done:
-		return true
+	case <-done:
+		return w.told(nth, decisions)
 	case <-gone:
 	}
-	d.mu.Lock()
-	w.gone = true // the sender passes over it, or nobody reads what it is told
-	d.mu.Unlock()
-	select {
-	case <-w.done: // it was decided after all
-		return true
-	default:
-		return false
+	if d.leave(w, nth) {
+		select {
+		case <-done: // it was decided after all
+			return w.told(nth, decisions)
+		default:
+		}
 	}
+	return ctx.Err() // and the waiter is not used again, since nobody reads this caller's part
 }
 
 // alone sends a take on its caller's goroutine.
@@ -169,39 +164,8 @@ func (d *dispatcher) alone(ctx context.Context, w *waiter, decisions []tidegate.
 	if w.err != nil {
 		w.err = s.failure(ctx, "take", w.err)
 	}
-	return w.told(decisions)
-}
-
-func (bs *batches) newWaiter(items []item) *waiter {
-	w := bs.waiters.Get().(*waiter)
-	for i := range items {
-		w.charges = append(w.charges, *items[i].charge)
-	}
-	for i := range items {
-		it := items[i]
-		it.charge = &w.charges[i]
-		w.items = append(w.items, it)
-		w.decisions = append(w.decisions, tidegate.Decision{})
-	}
-	w.hold = holdingOf(w.items)
-	w.quick = w.isQuick()
-	return w
-}
-
-// told copies out what the waiter was told, and puts back a waiter that nobody else holds.
-func (w *waiter) told(decisions []tidegate.Decision) error {
-	copy(decisions, w.decisions)
-	err := w.err
-	w.release()
-	return err
-}
-
-// release puts a waiter that nobody else holds back. What it still refers to is overwritten by the next take, or goes with
-// the pool.
-func (w *waiter) release() {
-	w.items, w.charges, w.decisions = w.items[:0], w.charges[:0], w.decisions[:0]
-	w.dry, w.err, w.gone = false, nil, false
-	w.pool.Put(w)
+	w.reading.Store(1)
+	return w.told(0, decisions)
 }
 
 // idle reports whether none of the buckets is in flight.
@@ -268,11 +232,11 @@ func (d *dispatcher) free(key string) {
 
 // behind puts a waiter behind a bucket of its that another batch has, if there is one.
 func (d *dispatcher) behind(w *waiter) bool {
-	if d.forming > 0 && len(d.ready) > 0 {
-		return false // whoever is forming keeps the order
-	}
-	return d.behindOther(w, 0)
+	return !d.keepsOrder() && d.behindOther(w, 0)
 }
+
+// keepsOrder reports whether somebody is about to form a batch of waiters before which a new one must not come.
+func (d *dispatcher) keepsOrder() bool { return d.forming > 0 && len(d.ready) > 0 }
 
 func (d *dispatcher) behindOther(w *waiter, mine uint64) bool {
 	for i := range w.items {
@@ -327,11 +291,7 @@ func (d *dispatcher) send() {
 			takes = append(takes, &w.taking)
 		}
 		d.store.decideBatch(ctx, takes, &p)
-		for _, t := range takes {
-			if t.err != nil {
-				t.err = d.store.failure(context.Background(), "take", t.err)
-			}
-		}
+		d.store.failWaiting(takes)
 		cancel()
 
 		d.mu.Lock()
@@ -365,23 +325,26 @@ func linger(enough int, waiting func() int) {
 func (d *dispatcher) form(batch, late []*waiter) ([]*waiter, []*waiter) {
 	d.batch++
 	now := d.store.elapsed()
-	keys, slow, charges := 0, 0, 0
+	takes, keys, slow, charges := 0, 0, 0, 0
 	rest := d.ready[:0]
 	for i, w := range d.ready {
-		if len(batch) >= maxTakes || keys >= maxKeys || slow >= maxSlow || charges >= maxSeveral {
+		if takes >= maxTakes || keys >= maxKeys || slow >= maxSlow || charges >= maxSeveral {
 			rest = append(rest, d.ready[i:]...)
 			break
 		}
 		switch {
-		case w.gone:
-			d.queued--
+		case len(w.left) == w.callers:
+			d.queued -= w.callers
 		case now-w.since >= d.store.cfg.Timeout:
-			d.queued--
+			d.queued -= w.callers
+			w.formed = true
 			w.err = d.store.failure(context.Background(), "take", context.DeadlineExceeded)
 			late = append(late, w)
 		case d.behindOther(w, d.batch):
 		default:
-			d.queued--
+			d.queued -= w.callers
+			w.formed, w.times = true, w.callers-len(w.left)
+			takes += w.times
 			keys += d.claimAll(w)
 			switch {
 			case !w.quick:
@@ -399,6 +362,10 @@ func (d *dispatcher) form(batch, late []*waiter) ([]*waiter, []*waiter) {
 
 func (d *dispatcher) deliver(ws []*waiter) {
 	for _, w := range ws {
-		w.done <- struct{}{}
+		w.reading.Store(int32(w.callers))
+		if w.others != nil {
+			close(w.others)
+		}
+		w.done <- struct{}{} // last: until the first caller has read, the waiter is not used again
 	}
 }

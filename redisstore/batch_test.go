@@ -274,3 +274,83 @@ func TestLeavingCallers(t *testing.T) {
 	}
 	atRest(t, s)
 }
+
+// Callers whose takes are alike share an entry of the next batch, also those who leave before it does; each is told what it
+// would have been told alone, and one that differs stays apart.
+func TestAlikeCallersShareAnEntry(t *testing.T) {
+	srv := redistest.Start(t)
+	s := openStore(t, srv.URL(), &Config{Timeout: 20 * time.Second})
+	limit := parseLimit(t, "1000/365day burst 1000")
+	d := &s.batches.all
+	d.mu.Lock()
+	d.senders++ // so that nobody leaves alone
+	d.inFlight++
+	d.forming++ // and nobody sends before all are there
+	d.mu.Unlock()
+	queued := func(n int) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+			d.mu.Lock()
+			now := d.queued
+			d.mu.Unlock()
+			if now == n {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d callers are queued, not %d", now, n)
+			}
+		}
+	}
+	const callers, unlike = 90, 46
+	ctx, leave := context.WithCancel(context.Background())
+	var told sync.Map
+	var wg, leaving sync.WaitGroup
+	for i := range callers {
+		ctx, group := ctx, &leaving
+		if i%3 != 0 {
+			ctx, group = context.Background(), &wg
+		}
+		c := tidegate.Charge{Rule: "r", Key: "k", Limit: limit, Cost: 1}
+		if i == unlike {
+			c.Cost = 5
+		}
+		group.Go(func() {
+			ds, err := s.Take(ctx, []tidegate.Charge{c}, nil)
+			switch {
+			case i%3 == 0:
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("caller %d left and was told %v, %v", i, ds, err)
+				}
+			case err != nil || !ds[0].Allowed:
+				t.Errorf("caller %d: %v, %v", i, ds, err)
+			default:
+				told.Store(i, ds[0].Remaining)
+			}
+		})
+		queued(i + 1)
+	}
+	leave()
+	leaving.Wait()
+	d.mu.Lock()
+	entries := len(d.ready)
+	d.mu.Unlock()
+	if entries != 3 {
+		t.Errorf("%d entries of %d takes of which one is unlike the others, not 3", entries, callers)
+	}
+	go d.send()
+	wg.Wait()
+	want := int64(1000)
+	for i := range callers {
+		if i%3 == 0 {
+			continue
+		}
+		want--
+		if i == unlike {
+			want -= 4
+		}
+		if got, _ := told.Load(i); got != want {
+			t.Errorf("caller %d was told that %v remain, not %d", i, got, want)
+		}
+	}
+	atRest(t, s)
+}

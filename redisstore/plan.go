@@ -122,6 +122,7 @@ func (p *plan) make(takes []*taking) {
 			}
 		}
 	}
+	p.several, p.slow = each(p.several), each(p.slow)
 }
 
 // decideBatch decides takes, by scripts one after the other. An error is left with the takes that it concerns.
@@ -137,7 +138,7 @@ func (s *Store) decideBatch(ctx context.Context, takes []*taking, p *plan) {
 				fail(r.takes, err)
 			}
 		}
-		p.slow = append(p.slow, left...)
+		p.slow = append(p.slow, each(left)...)
 	}
 	if len(p.several) > 0 {
 		left, err := s.decideSeveral(ctx, p)

@@ -12,26 +12,63 @@ import (
 	"github.com/tidegate-go/tidegate/memstore"
 )
 
-// batchOf makes takes leave together, as a sender does.
-func batchOf(t *testing.T, s *Store, charges [][]tidegate.Charge) (takes []*taking, free func()) {
+// asker is one of those whom a waiter stands for.
+type asker struct {
+	w   *waiter
+	nth int
+}
+
+func (c asker) answer() ([]tidegate.Decision, error) {
+	ds := make([]tidegate.Decision, len(c.w.items))
+	return ds, c.w.answer(c.nth, ds)
+}
+
+// batchOf makes takes leave together, as a sender does. Where they are alike, and alike says so, they share a waiter,
+// which somebody else may have left.
+func batchOf(t *testing.T, s *Store, charges [][]tidegate.Charge, alike func() bool) (takes []*taking, callers []asker, free func()) {
 	t.Helper()
 	d := &dispatcher{store: s, batch: 1}
-	var ws []*waiter
-	for _, cs := range charges {
+	enter := func(cs []tidegate.Charge, leaves bool) {
 		items := make([]item, len(cs))
 		if err := s.fill(items, cs); err != nil {
 			t.Fatal(err)
 		}
-		w := s.batches.newWaiter(items)
-		d.claimAll(w)
-		ws, takes = append(ws, w), append(takes, &w.taking)
+		var c asker
+		if alike() {
+			c.w, c.nth, _ = d.join(items)
+		}
+		if c.w == nil {
+			c.w = s.batches.newWaiter(items)
+			c.w.since = s.elapsed()
+			d.ready = append(d.ready, c.w)
+		}
+		if leaves {
+			d.leave(c.w, c.nth)
+		} else {
+			callers = append(callers, c)
+		}
 	}
-	return takes, func() {
-		for _, w := range ws {
+	for _, cs := range charges {
+		for alike() {
+			enter(cs, true)
+		}
+		enter(cs, false)
+	}
+	batch, late := d.form(nil, nil)
+	if len(late)+len(d.ready) > 0 {
+		t.Fatal("not all takes left together")
+	}
+	for _, w := range batch {
+		takes = append(takes, &w.taking)
+	}
+	return takes, callers, func() {
+		for _, w := range batch {
 			d.freeAll(w)
 		}
 	}
 }
+
+func never() bool { return false }
 
 // A batch decides as one take after the other would: those of one bucket and of several, of windows, at one cost and at
 // many, and those for which the take script is needed.
@@ -77,21 +114,23 @@ func TestBatchDecidesInOrder(t *testing.T) {
 			}
 			charges = append(charges, cs)
 		}
-		takes, free := batchOf(t, s, charges)
+		alike := func() bool { return r.IntN(3) == 0 }
+		takes, _, free := batchOf(t, s, charges, alike)
 		var p plan
 		p.make(takes)
 		for i, n := range []int{len(p.runs), len(p.several), len(p.windows), len(p.slow)} {
 			how[i] += n
 		}
 		free()
-		takes, free = batchOf(t, s, charges)
+		takes, callers, free := batchOf(t, s, charges, alike)
 		s.decideBatch(context.Background(), takes, new(plan))
 		for i, cs := range charges {
 			want, err := goes.Take(context.Background(), cs, nil)
-			if err != nil || takes[i].err != nil {
-				t.Fatal(err, takes[i].err)
+			ds, failed := callers[i].answer()
+			if err != nil || failed != nil {
+				t.Fatal(err, failed)
 			}
-			if got := fmt.Sprintf("%+v", takes[i].decisions); got != fmt.Sprintf("%+v", want) {
+			if got := fmt.Sprintf("%+v", ds); got != fmt.Sprintf("%+v", want) {
 				t.Fatalf("round %d, take %d of %d, %+v:\ngot  %s\nwant %+v", round, i+1, len(charges), cs, got, want)
 			}
 		}
@@ -120,7 +159,7 @@ func TestWindowsLeaveOthersToTake(t *testing.T) {
 	mustTake(t, s, newer)
 	mustTake(t, s, next)
 	mustTake(t, s, reserved)
-	takes, free := batchOf(t, s, [][]tidegate.Charge{{old, other}, {other, next}, {other}})
+	takes, _, free := batchOf(t, s, [][]tidegate.Charge{{old, other}, {other, next}, {other}}, never)
 	defer free()
 	s.decideBatch(context.Background(), takes, new(plan))
 	for i, want := range []string{"true 20 18", "true 10 8", "true 10 9"} { // the takes that are left alone come last
@@ -148,7 +187,7 @@ func TestSeveralLeavesOtherVersionsToTake(t *testing.T) {
 	newer.Version = 7
 	other, third := newCharge(t, "r", "other", "10/h", 1), newCharge(t, "r", "third", "10/h", 1)
 	mustTake(t, s, newer)
-	takes, free := batchOf(t, s, [][]tidegate.Charge{{old, other}, {other, third}, {third, old}})
+	takes, _, free := batchOf(t, s, [][]tidegate.Charge{{old, other}, {other, third}, {third, old}}, never)
 	defer free()
 	s.decideBatch(context.Background(), takes, new(plan))
 	for i, take := range takes {

@@ -14,6 +14,7 @@ type run struct {
 	key   string
 	cost  int64
 	takes []*taking
+	n     int // takes, of which those that are alike may be one
 }
 
 // add adds a take, and reports whether it is the first.
@@ -22,6 +23,8 @@ func (r *run) add(t *taking) (first bool) {
 	if first = len(r.takes) == 0; first {
 		r.limit, r.key, r.cost = it.limit, it.key, it.charge.Cost
 	}
+	t.ran.first = r.n
+	r.n += t.times
 	r.takes = append(r.takes, t)
 	return first
 }
@@ -48,7 +51,7 @@ func (s *Store) decideRuns(ctx context.Context, p *plan) (left []*taking, err er
 			continue
 		}
 		var used int64
-		passed := int64(len(r.takes))
+		passed := int64(r.n)
 		used, ok = fields.next()
 		if ok && fields.ended == ':' {
 			passed, ok = fields.next()
@@ -72,7 +75,7 @@ func (p *plan) runCommand() []any {
 	limits := byLimit(runs, func(r *run) *compiled { return r.limit })
 	single := true
 	for _, r := range runs {
-		single = single && r.cost == 1 && len(r.takes) == 1
+		single = single && r.cost == 1 && r.n == 1
 	}
 	size := scriptArgs + len(runs) + 2 + 6*len(limits) + 1
 	if !single {
@@ -85,28 +88,23 @@ func (p *plan) runCommand() []any {
 	args = appendLimits(append(args, len(limits), boolean(single)), limits)
 	if !single {
 		for _, r := range runs {
-			args = append(args, r.cost, len(r.takes))
+			args = append(args, r.cost, r.n)
 		}
 	}
 	p.args = args
 	return args
 }
 
-// tell gives each take of a run its decision, and returns the state after them and when a refused one can pass.
+// tell tells each take of a run what its decision is worked out from, and returns the state after them and when the last
+// one, if it was refused, can pass.
 func (r *run) tell(used, passed, now int64) (st algo.State, retry time.Duration) {
-	p := r.limit.params
-	st = p.Resume(used, now)
-	for i, t := range r.takes {
-		var v algo.Verdict
-		q := algo.Request{Cost: r.cost}
-		if int64(i) < passed {
-			v = p.Take(&st, q, now, algo.Window{})
-		} else {
-			v = p.Check(&st, q, now, algo.Window{})
-		}
-		remaining, reset := p.Describe(&st, now, algo.Window{})
-		t.decisions[0] = decide(&t.items[0], v.OK, p.Capacity, remaining, v.Retry, reset, v.Delay)
-		retry = t.decisions[0].RetryAfter
+	for _, t := range r.takes {
+		t.ran = ran{told: true, used: used, passed: passed, now: now, first: t.ran.first}
+	}
+	if passed < int64(r.n) {
+		p := r.limit.params
+		st = p.Resume(used+passed*r.cost*p.Unit(), now)
+		retry = duration(p.Check(&st, algo.Request{Cost: r.cost}, now, algo.Window{}).Retry)
 	}
 	return st, retry
 }

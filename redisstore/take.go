@@ -208,6 +208,10 @@ type taking struct {
 	hold      holding
 	decisions []tidegate.Decision
 	err       error
+
+	times int       // how many takes it is, all alike; see alike.go
+	ran   ran       // of what the run script decided, instead of decisions
+	each  []*taking // of what other scripts decided of several alike, instead of decisions
 }
 
 // holding says what becomes of what a take charges: its id, and, unless all are permits, which remember their id

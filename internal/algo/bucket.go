@@ -133,6 +133,9 @@ func (p *Params) Plain() (cost, gain, size, tick int64, ok bool) {
 	return p.cost, p.gain, p.size + p.debt, p.tick, p.Kind == Bucket && p.step == 0
 }
 
+// Unit returns the units of a bucket that a token is.
+func (p *Params) Unit() int64 { return p.cost }
+
 // Most returns the units of a bucket that a take can leave in use.
 func (p *Params) Most() int64 { return p.size + p.debt }
 
