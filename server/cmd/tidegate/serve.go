@@ -24,6 +24,7 @@ const tokenVariable = "TIDEGATE_TOKEN"
 type serveFlags struct {
 	listen    string
 	store     string
+	timeout   time.Duration
 	rules     string
 	replicas  int
 	tokenFile string
@@ -66,6 +67,7 @@ variable, and that before the file; --print-config shows what is in force.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address to listen on; port 0 chooses a free one")
 	flags.StringVar(&f.store, "store", "", storeUsage)
+	flags.DurationVar(&f.timeout, "store-timeout", storeTimeout, "how long a request waits for a shared store before this replica decides by itself; more where the store is far away")
 	flags.StringVar(&f.rules, "rules", "", rulesUsage)
 	flags.IntVar(&f.replicas, "replicas", 0, "how many replicas share the store, for as long as it has never answered (default not known: 1, with a warning)")
 	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token for resets, refunds and changes of rules (default $"+tokenVariable+", else none)")
@@ -87,6 +89,10 @@ variable, and that before the file; --print-config shows what is in force.`,
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	if f.delay < 0 || f.drain <= 0 {
 		return fmt.Errorf("--shutdown-delay is %v and --drain-time is %v: the one must not be negative, the other not 0", f.delay, f.drain)
+	}
+	if f.timeout < minStoreTimeout || f.timeout > maxStoreTimeout {
+		return fmt.Errorf("--store-timeout is %v: it must be between %v and %v, and well above the time of a round trip to the store",
+			f.timeout, minStoreTimeout, maxStoreTimeout)
 	}
 	if cmd.Flags().Changed("replicas") && f.replicas < 1 {
 		return fmt.Errorf("--replicas is %d: it must be at least 1; leave it out where the number is not known", f.replicas)
@@ -130,7 +136,7 @@ func (f *serveFlags) serve(cmd *cobra.Command, token string, log *slog.Logger) e
 		return err
 	}
 	defer traces.close()
-	store, err := openServed(f.store, f.replicas, log)
+	store, err := openServed(f.store, f.timeout, f.replicas, log)
 	if err != nil {
 		return err
 	}

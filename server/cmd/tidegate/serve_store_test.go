@@ -95,6 +95,25 @@ func TestServedStoreInAnOutage(t *testing.T) {
 	eventually(t, patience, "the store decides", func() bool { return take() == tidegate.SourceStore })
 }
 
+// A store that takes longer than the timeout is away; with a longer one, it decides.
+func TestServeStoreTimeout(t *testing.T) {
+	for timeout, want := range map[string]tidegate.Source{"50ms": tidegate.SourceFallback, "9s": tidegate.SourceStore} {
+		redis := redistest.Start(t)
+		_, address := serveStores(t, "--store", redis.URL(), "--replicas", "1", "--store-timeout", timeout)
+		r := openRemote(t, address, storeToken)
+		charges := []tidegate.Charge{{Rule: "r", Key: "k", Limit: &tidegate.Limit{Rate: 1000, Per: time.Second}, Cost: 1}}
+		_, err := r.Take(t.Context(), charges, nil)
+		must(t, err)
+		_, err = redis.Do("CLIENT", "PAUSE", "400", "ALL")
+		must(t, err)
+		ds, err := r.Take(t.Context(), charges, nil)
+		must(t, err)
+		if ds[0].Source != want {
+			t.Errorf("with a timeout of %s it is decided by %v, not %v", timeout, ds[0].Source, want)
+		}
+	}
+}
+
 // A service that is told to end answers what it was asked, and a client finds the next one at the address.
 func TestServedStoreIsReplaced(t *testing.T) {
 	s, address := serveStores(t)

@@ -13,8 +13,11 @@ import (
 )
 
 const (
-	// storeDeadline bounds a call of a shared store that is wrapped. The store has the same, for what no caller waits for.
-	storeDeadline = 50 * time.Millisecond
+	// storeTimeout bounds a call of a shared store that is wrapped, unless --store-timeout does. The store has the same, for
+	// what no caller waits for.
+	storeTimeout = 50 * time.Millisecond
+	// The bounds of --store-timeout: below, no network answers in time; above, callers would drown in an outage.
+	minStoreTimeout, maxStoreTimeout = time.Millisecond, 10 * time.Second
 	// settleTime bounds how long the service waits to learn whether the store answers: three heartbeats and their pauses.
 	settleTime = time.Second
 )
@@ -30,8 +33,8 @@ type servedStore struct {
 }
 
 // openServed opens the store of the name.
-func openServed(flag string, replicas int, log *slog.Logger) (*servedStore, error) {
-	shared, err := openStoreWith(flag, &redisstore.Config{Timeout: storeDeadline})
+func openServed(flag string, timeout time.Duration, replicas int, log *slog.Logger) (*servedStore, error) {
+	shared, err := openStoreWith(flag, &redisstore.Config{Timeout: timeout})
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +45,7 @@ func openServed(flag string, replicas int, log *slog.Logger) (*servedStore, erro
 	}
 	s.metrics = server.NewStoreMetrics()
 	s.Store, err = resilience.New(shared, &resilience.Config{
-		Timeout:  storeDeadline,
+		Timeout:  timeout,
 		Replicas: replicas,
 		Logger:   log,
 		Hooks:    s.hooks(),
