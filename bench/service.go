@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // The service beside peers that are services too: each is a process of its own, started with the same Redis, asked over gRPC
@@ -57,15 +60,38 @@ func tidegateServe(redis, algorithm string) program {
 			if err := writeLimits(filepath.Join(dir, "limits")); err != nil {
 				return command{}, err
 			}
+			// With its usual 50 ms it would decide without Redis whenever 64 callers leave it no processor for so long; the
+			// others wait for ten seconds.
 			args := []string{path, "serve", "--listen", p.address(0), "--grpc", p.address(1), "--store", "redis://" + redis,
-				"--envoy-config", filepath.Join(dir, "limits")}
+				"--store-timeout", "10s", "--envoy-config", filepath.Join(dir, "limits")}
 			if algorithm != "" {
 				args = append(args, "--envoy-algorithm", algorithm)
 			}
-			return command{args: args, grpc: p.address(1)}, nil
+			return command{args: args, grpc: p.address(1), after: func(ctx context.Context) error { return decidedByStore(ctx, p.address(0)) }}, nil
 		},
 		ask: askRatelimit,
 	}
+}
+
+// decidedByStore reports, from what ours tells of itself, whether any decision was made without the store.
+func decidedByStore(ctx context.Context, address string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", http.NoBody)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: 10 * time.Second}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if l := lines.Text(); strings.HasPrefix(l, "tidegate_decisions_total{") && strings.Contains(l, `source="fallback"`) {
+			return fmt.Errorf("not all decisions were the store's: %s", l)
+		}
+	}
+	return lines.Err()
 }
 
 // ratelimitServe is envoyproxy/ratelimit with its defaults, but for what it would tell others of its statistics. With a

@@ -25,6 +25,7 @@ type program struct {
 type command struct {
 	args, env []string
 	grpc      string
+	after     func(context.Context) error // what is to be looked at once it was asked; nil: nothing
 }
 
 // ports are free ports of the loopback interface.
@@ -96,7 +97,15 @@ func (p *program) open(ctx context.Context, dir string, asked int) (func(context
 		stop()
 		return nil, nil, errors.Join(err, errors.New(log.String()))
 	}
-	return call, func() { hangUp(); stop() }, nil
+	return call, func() {
+		if c.after != nil {
+			if err := c.after(ctx); err != nil {
+				fmt.Fprintf(os.Stderr, "bench: %s: what was measured is not what is meant: %v\n", path, err)
+			}
+		}
+		hangUp()
+		stop()
+	}, nil
 }
 
 // run starts the command, and returns what ends it and what it prints.
