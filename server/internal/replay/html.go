@@ -16,6 +16,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"number":  number,
 	"percent": percent,
 	"roughly": roughly,
+	"waits":   waits,
 	"or":      func(text, other string) string { return map[bool]string{true: other, false: text}[text == ""] },
 }).Parse(page))
 

@@ -86,10 +86,11 @@ type OutageReport struct {
 // A Stretch is what the downstream saw in a part of the log.
 type Stretch struct {
 	// Seconds is how long it is.
-	Seconds  float64 `json:"seconds"`
-	Offered  int64   `json:"offered"`
-	Admitted int64   `json:"admitted"`
-	// Peak is the most that were admitted in any sliding second, and Mean how many were in one on average.
+	Seconds float64 `json:"seconds"`
+	Offered int64   `json:"offered"`
+	// Admitted are those that passed in it.
+	Admitted int64 `json:"admitted"`
+	// Peak is the most that passed in any sliding second, and Mean how many did in one on average.
 	Peak int     `json:"peak_1s_admitted"`
 	Mean float64 `json:"mean_1s_admitted"`
 }
@@ -103,9 +104,9 @@ type stretch struct {
 
 // stretches collect the reports of outages.
 type stretches struct {
-	outages []sim.Outage
-	all     []stretch // during and after each in turn
-	current int       // the first that has not ended
+	outages         []sim.Outage
+	all             []stretch // during and after each in turn
+	coming, passing int       // the first that has not ended for those that come, and for those that pass
 }
 
 func newStretches(outages []sim.Outage) stretches {
@@ -120,19 +121,30 @@ func newStretches(outages []sim.Outage) stretches {
 	return s
 }
 
-func (s *stretches) add(at time.Time, admitted bool) {
-	for s.current < len(s.all) && !at.Before(s.all[s.current].to) {
-		s.current++
+// offer counts a request that comes at a moment.
+func (s *stretches) offer(at time.Time) {
+	if now := s.of(at, &s.coming); now != nil {
+		now.offered++
 	}
-	if s.current == len(s.all) || at.Before(s.all[s.current].from) {
-		return
-	}
-	now := &s.all[s.current]
-	now.offered++
-	if admitted {
+}
+
+// admit counts a request that passes at a moment.
+func (s *stretches) admit(at time.Time) {
+	if now := s.of(at, &s.passing); now != nil {
 		now.admitted++
 		now.peak.add(at)
 	}
+}
+
+// of returns the stretch that a moment is in; nil if it is in none.
+func (s *stretches) of(at time.Time, current *int) *stretch {
+	for *current < len(s.all) && !at.Before(s.all[*current].to) {
+		*current++
+	}
+	if *current == len(s.all) || at.Before(s.all[*current].from) {
+		return nil
+	}
+	return &s.all[*current]
 }
 
 // report reports on a log from the first request to the last.

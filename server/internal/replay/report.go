@@ -24,7 +24,10 @@ type Report struct {
 	// Admitted are the requests that all rules admitted, and Refused the others: what the downstream sees and what it does not.
 	Admitted int64 `json:"admitted"`
 	Refused  int64 `json:"refused"`
-	// PeakBefore and PeakAfter are the most requests in any sliding second.
+	// Delayed are those admitted that a leaky bucket had wait before they passed, and LongestDelay how long one waited at most.
+	Delayed      int64   `json:"delayed"`
+	LongestDelay float64 `json:"longest_delay_seconds"`
+	// PeakBefore and PeakAfter are the most requests that came, and that passed, in any sliding second.
 	PeakBefore int `json:"peak_1s_before"`
 	PeakAfter  int `json:"peak_1s_after"`
 	// Rules are in the order of the file.
@@ -80,9 +83,10 @@ type RuleReport struct {
 const topKeys = 20
 
 func (t *tally) report(c accesslog.Counts, first, last time.Time) *Report {
+	t.end(last)
 	r := &Report{
 		Requests: t.offered, Parsed: c.Parsed, Skipped: c.Skipped, Late: c.Late, Bad: []BadLine{},
-		Admitted: t.offered - t.refused, Refused: t.refused,
+		Admitted: t.offered - t.refused, Refused: t.refused, Delayed: t.delayed, LongestDelay: t.longest.Seconds(),
 		PeakBefore: t.before.most, PeakAfter: t.after.most,
 		Rules: []RuleReport{}, Unreplayed: append([]string{}, t.left...), TopRefused: []KeyCount{},
 		Series: t.total.report(), Forgotten: t.sim.Forgotten(), From: first, To: last,

@@ -296,7 +296,11 @@ func TestSeriesHalves(t *testing.T) {
 	var s series
 	start := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 	for i := range 10_000 {
-		s.add(start.Add(time.Duration(i)*time.Second), i%2 == 0)
+		at := start.Add(time.Duration(i) * time.Second)
+		s.offer(at)
+		if i%2 == 0 {
+			s.admit(at)
+		}
 	}
 	r := s.report()
 	var offered, admitted int64

@@ -5,7 +5,8 @@ import "time"
 // maxBins is how many steps of time a series has at most: when it needs more, each two become one.
 const maxBins = 1200
 
-// Series counts requests over time, step by step.
+// Series counts requests over time, step by step: those offered when they come, and those admitted when they pass, which may be
+// after the log's end.
 type Series struct {
 	Start    time.Time `json:"start"`
 	Step     float64   `json:"step_seconds"`
@@ -20,7 +21,13 @@ type series struct {
 	offered, admitted []int64
 }
 
-func (s *series) add(at time.Time, admitted bool) {
+func (s *series) offer(at time.Time) { s.offered[s.bin(at)]++ }
+
+// admit counts a request that was offered before.
+func (s *series) admit(at time.Time) { s.admitted[s.bin(at)]++ }
+
+// bin returns the step that a moment is in.
+func (s *series) bin(at time.Time) int {
 	if s.offered == nil {
 		s.step = time.Second
 		s.start = at.Truncate(s.step)
@@ -34,10 +41,7 @@ func (s *series) add(at time.Time, admitted bool) {
 	for len(s.offered) <= bin {
 		s.offered, s.admitted = append(s.offered, 0), append(s.admitted, 0)
 	}
-	s.offered[bin]++
-	if admitted {
-		s.admitted[bin]++
-	}
+	return bin
 }
 
 func halved(counts []int64) []int64 {

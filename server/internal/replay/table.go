@@ -28,6 +28,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	} else {
 		b.WriteString("\n")
 	}
+	if r.Delayed > 0 {
+		fmt.Fprintf(b, "%s of the admitted wait before they pass, at most for %s\n", number(r.Delayed), waits(r.LongestDelay))
+	}
 	for i := range r.Bad {
 		fmt.Fprintf(b, "skipped %s:%d: %s\n", r.Bad[i].File, r.Bad[i].Line, printable(r.Bad[i].Reason))
 	}
@@ -105,6 +108,11 @@ func (r *Report) outageTable(b *strings.Builder) {
 		row("", "after", &o.After)
 	}
 	_ = t.Flush()
+}
+
+// waits is a number of seconds as a duration, to the ms.
+func waits(seconds float64) string {
+	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond).String()
 }
 
 // roughly is a number of seconds as a duration, to the tenth.

@@ -19,8 +19,12 @@ type tally struct {
 	total   series
 	before  peak
 	after   peak
+	passing passing // to the downstream
+	over    bool    // whether the log has ended
 	offered int64
 	refused int64
+	delayed int64                     // admitted ones that wait
+	longest time.Duration             // that one waits
 	sources map[tidegate.Source]int64 // of decisions
 	outages stretches
 }
@@ -32,6 +36,7 @@ type ruleTally struct {
 	refusedKeys      distinct
 	refusals         refusals
 	before, after    peak
+	passing          passing
 }
 
 func newTally(set *rules.Set, cfg *sim.Config) (*tally, error) {
@@ -43,12 +48,14 @@ func newTally(set *rules.Set, cfg *sim.Config) (*tally, error) {
 		}
 		return true
 	})
+	t.passing.pass = t.pass
 	var err error
 	if t.sim, err = sim.New(set, cfg); err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "sim: "))
 	}
 	for _, r := range set.Rules() {
 		rt := &ruleTally{rule: r}
+		rt.passing.pass = rt.after.add
 		t.rules = append(t.rules, rt)
 		t.byName[r.Name] = rt
 	}
@@ -63,17 +70,21 @@ func (t *tally) add(at time.Time, attributes tidegate.Attributes) (d tidegate.De
 	}
 	t.offered++
 	t.before.add(at)
+	t.total.offer(at)
+	t.outages.offer(at)
 	if d.Allowed {
-		t.after.add(at)
+		t.passing.add(at, d.Delay)
+		if d.Delay > 0 {
+			t.delayed++
+			t.longest = max(t.longest, d.Delay)
+		}
 	} else {
 		t.refused++
 	}
-	t.total.add(at, d.Allowed)
 	t.sources[d.Source]++
-	t.outages.add(at, d.Allowed)
 	for i := range matched {
 		m := &matched[i]
-		t.byName[m.Rule.Name].add(at, m.Charge.Key, m.Decision.Allowed)
+		t.byName[m.Rule.Name].add(at, m.Charge.Key, &m.Decision)
 		if m.Rule.Name == d.Rule {
 			key = m.Charge.Key
 		}
@@ -81,13 +92,32 @@ func (t *tally) add(at time.Time, attributes tidegate.Attributes) (d tidegate.De
 	return d, key, nil
 }
 
-func (r *ruleTally) add(at time.Time, key string, allowed bool) {
+// pass counts a request that reaches the downstream.
+func (t *tally) pass(at time.Time) {
+	t.after.add(at)
+	t.total.admit(at)
+	if !t.over { // the stretches end with the log
+		t.outages.admit(at)
+	}
+}
+
+// end is told when the last request came, and counts those that wait still.
+func (t *tally) end(last time.Time) {
+	t.passing.until(last)
+	t.over = true
+	t.passing.rest()
+	for _, r := range t.rules {
+		r.passing.rest()
+	}
+}
+
+func (r *ruleTally) add(at time.Time, key string, d *tidegate.Decision) {
 	r.offered++
 	r.keys.add(key)
 	r.before.add(at)
-	if allowed {
+	if d.Allowed {
 		r.refusals.admit(key)
-		r.after.add(at)
+		r.passing.add(at, d.Delay)
 		return
 	}
 	r.refused++
