@@ -113,6 +113,10 @@ func (f *replayFlags) run(cmd *cobra.Command, names []string) error {
 	if report == nil {
 		return err
 	}
+	if report.Moved == 0 && report.Unmoved > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: --duration-field %s: no line has such a field with a duration in it, so that no request was moved to its start\n",
+			cmd.CommandPath(), f.log.DurationField)
+	}
 	if bad, ok := errors.AsType[*accesslog.LineError](err); ok {
 		return fmt.Errorf("%s:%d: %s (--strict ends at such a line)", bad.File, bad.Line, bad.Reason)
 	}

@@ -54,8 +54,12 @@ func (e *LineError) Error() string { return e.File + ":" + strconv.Itoa(e.Line) 
 // Counts are what became of the lines of a log. Headings and empty lines are not counted.
 type Counts struct {
 	Parsed, Skipped int64
-	// Late is how many of those parsed were out of order by more than the window.
-	Late int64
+	// Late is how many of those parsed were out of order by more than the window, and Long how many of these were so because the
+	// request took longer than the window: they are later than their start.
+	Late, Long int64
+	// Moved is how many of those parsed were moved to their start, and Unmoved how many were not, since they have no field that
+	// says how long they took, or what it says is no duration.
+	Moved, Unmoved int64
 	// Bad are the first few lines that were skipped.
 	Bad []LineError
 }
@@ -64,6 +68,9 @@ func (c *Counts) add(o *Counts) {
 	c.Parsed += o.Parsed
 	c.Skipped += o.Skipped
 	c.Late += o.Late
+	c.Long += o.Long
+	c.Moved += o.Moved
+	c.Unmoved += o.Unmoved
 	for i := range o.Bad {
 		if len(c.Bad) < maxShown {
 			c.Bad = append(c.Bad, o.Bad[i])
@@ -155,9 +162,13 @@ func (l *Log) Next() (Entry, error) {
 	if len(l.held) == 0 {
 		return Entry{}, l.end
 	}
-	e := heap.Pop(&l.held).(held).Entry
+	h := heap.Pop(&l.held).(held)
+	e := h.Entry
 	if e.Time.Before(l.released) {
 		l.Counts.Late++
+		if h.took > l.window {
+			l.Counts.Long++
+		}
 		e.Time = l.released
 	}
 	l.released = e.Time
@@ -227,30 +238,38 @@ func (l *Log) spread() {
 
 // hold moves a request to its start, and keeps it until no earlier one can come.
 func (l *Log) hold(e Entry) {
+	var took time.Duration
 	if l.field != "" && !e.AtStart {
-		if text, ok := e.Field(l.field); ok {
-			e.Time = e.Time.Add(-l.took(text))
+		text, _ := e.Field(l.field)
+		var ok bool
+		if took, ok = l.took(text); ok {
+			e.Time = e.Time.Add(-took)
+			l.Counts.Moved++
+		} else {
+			l.Counts.Unmoved++
 		}
 	}
 	if e.Time.After(l.newest) {
 		l.newest = e.Time
 	}
 	l.sequence++
-	heap.Push(&l.held, held{e, l.sequence})
+	heap.Push(&l.held, held{e, l.sequence, took})
 }
 
-// took reads a duration: a number of the field's unit, or one with a unit, such as 1.5ms. It is 0 for what is neither.
-func (l *Log) took(text string) time.Duration {
+// took reads a duration of at most a day: a number of the field's unit, or one with a unit, such as 1.5ms.
+func (l *Log) took(text string) (d time.Duration, ok bool) {
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
-		if d := n * float64(l.unit); d >= 0 && d <= float64(24*time.Hour) {
-			return time.Duration(d)
+		d := n * float64(l.unit)
+		if !(d >= 0 && d <= float64(24*time.Hour)) { // nor is it NaN
+			return 0, false
 		}
-		return 0
+		return time.Duration(d), true
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 && d <= 24*time.Hour {
-		return d
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > 24*time.Hour {
+		return 0, false
 	}
-	return 0
+	return d, true
 }
 
 // held is an entry that waits, in the order in which it was read.
@@ -258,6 +277,7 @@ type held struct {
 	Entry
 
 	sequence int64
+	took     time.Duration // that it was moved by
 }
 
 type entries []held

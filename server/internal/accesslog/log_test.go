@@ -147,6 +147,41 @@ func TestRequestsAreMovedToTheirStart(t *testing.T) {
 	}
 }
 
+// Lines that could not be moved are counted, and those that took longer than the window and so stand later than their start.
+func TestRequestsThatAreNotMovedAreCounted(t *testing.T) {
+	for text, want := range map[string]Counts{
+		"took=1.5":       {Moved: 1},
+		"took=2ms":       {Moved: 1},
+		"took=0":         {Moved: 1},
+		"other=1":        {Unmoved: 1},
+		"took=-":         {Unmoved: 1},
+		"took=-1":        {Unmoved: 1},
+		"took=NaN":       {Unmoved: 1},
+		"took=90000":     {Unmoved: 1}, // more than a day
+		`took="0.1, 20"`: {Unmoved: 1},
+	} {
+		l := open(t, "ts=1767362640.5 "+text+"\n", Options{DurationField: "took"})
+		if _, err := l.Next(); err != nil {
+			t.Fatal(err)
+		}
+		want.Parsed = 1
+		if got := l.Counts; got.Moved != want.Moved || got.Unmoved != want.Unmoved {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+	l := open(t, "ts=1767362640.5 took=1\nts=1767362650.5 took=1\nts=1767362662.5 took=1\nts=1767362662.6 took=15\nts=1767362640.5 took=1\n", Options{DurationField: "took"})
+	at, _ := all(t, l.Next)
+	if c := l.Counts; len(at) != 5 || c.Late != 2 || c.Long != 1 || c.Moved != 5 || c.Unmoved != 0 {
+		t.Errorf("%v, %+v", at, c)
+	}
+	// Envoy's lines are at their start: there is nothing to move.
+	l = open(t, `[2026-01-02T14:04:05.250Z] "GET /a HTTP/1.1" 200 - 0 12 700 6 "-" "c" "i" "h" "u"`, Options{DurationField: "none"})
+	all(t, l.Next)
+	if c := l.Counts; c.Parsed != 1 || c.Moved != 0 || c.Unmoved != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestBadLinesAreCounted(t *testing.T) {
 	text := strings.Repeat("ts=2026-01-02T14:04:05.5Z path=/\n", 10) + "junk\n\n" + strings.Repeat("x", maxLine+10) + "\nts=2026-01-02T14:04:05.5Z path=/"
 	l := open(t, text, Options{})

@@ -25,9 +25,10 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	return pageTemplate.Execute(w, struct {
 		*Report
 
+		Notes  []string
 		Script template.JS
 		Style  template.CSS
-	}{r, template.JS(scriptSafe(chart.Script)), template.CSS(chart.Style)}) //nolint:gosec // both are files of this program
+	}{r, r.timeNotes(), template.JS(scriptSafe(chart.Script)), template.CSS(chart.Style)}) //nolint:gosec // both are files of this program
 }
 
 // scriptSafe keeps the text of a script from ending it.

@@ -12,10 +12,16 @@ type Report struct {
 	// Requests is how many were decided: all that were parsed, unless the replay was interrupted.
 	Requests int64 `json:"requests"`
 	// Parsed and Skipped are lines. Late are those parsed that were out of order by more than the window.
-	Parsed  int64     `json:"parsed"`
-	Skipped int64     `json:"skipped"`
-	Late    int64     `json:"late"`
-	Bad     []BadLine `json:"bad_lines"`
+	Parsed  int64 `json:"parsed"`
+	Skipped int64 `json:"skipped"`
+	Late    int64 `json:"late"`
+	// Long are those late because the request took longer than the window. Moved were moved to their start, and Unmoved were not,
+	// since they do not say how long they took.
+	Long    int64 `json:"longer_than_window"`
+	Moved   int64 `json:"moved"`
+	Unmoved int64 `json:"unmoved"`
+	// Bad are the first few lines that were skipped.
+	Bad []BadLine `json:"bad_lines"`
 	// Interrupted says that the replay ended before the logs did.
 	Interrupted bool `json:"interrupted"`
 	// From and To are when the first and the last request came.
@@ -85,7 +91,7 @@ const topKeys = 20
 func (t *tally) report(c accesslog.Counts, first, last time.Time) *Report {
 	t.end(last)
 	r := &Report{
-		Requests: t.offered, Parsed: c.Parsed, Skipped: c.Skipped, Late: c.Late, Bad: []BadLine{},
+		Requests: t.offered, Parsed: c.Parsed, Skipped: c.Skipped, Late: c.Late, Long: c.Long, Moved: c.Moved, Unmoved: c.Unmoved, Bad: []BadLine{},
 		Admitted: t.offered - t.refused, Refused: t.refused, Delayed: t.delayed, LongestDelay: t.longest.Seconds(),
 		PeakBefore: t.before.most, PeakAfter: t.after.most,
 		Rules: []RuleReport{}, Unreplayed: append([]string{}, t.left...), TopRefused: []KeyCount{},

@@ -18,15 +18,15 @@ func (r *Report) WriteText(w io.Writer) error {
 		b.WriteString("Interrupted: this is the report so far.\n")
 	}
 	fmt.Fprintf(b, "%s of %s lines, %s skipped", count(r.Requests, "request"), number(r.Parsed+r.Skipped), number(r.Skipped))
-	if r.Late > 0 {
-		fmt.Fprintf(b, ", %s out of order by more than the window", number(r.Late))
-	}
 	if r.Requests > 0 {
 		fmt.Fprintf(b, "; %s to %s\n", r.From.UTC().Format(time.DateTime), r.To.UTC().Format(time.DateTime+" MST"))
 		fmt.Fprintf(b, "%s admitted, %s refused (%s); the busiest second goes from %d to %d\n",
 			number(r.Admitted), number(r.Refused), percent(r.Refused, r.Requests), r.PeakBefore, r.PeakAfter)
 	} else {
 		b.WriteString("\n")
+	}
+	for _, note := range r.timeNotes() {
+		b.WriteString(note + "\n")
 	}
 	if r.Delayed > 0 {
 		fmt.Fprintf(b, "%s of the admitted wait before they pass, at most for %s\n", number(r.Delayed), waits(r.LongestDelay))
@@ -74,6 +74,20 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// timeNotes say of which requests the moments are not those at which they came.
+func (r *Report) timeNotes() (notes []string) {
+	if n := r.Late - r.Long; n > 0 {
+		notes = append(notes, number(n)+" out of order by more than the window: decided later than they came")
+	}
+	if r.Long > 0 {
+		notes = append(notes, number(r.Long)+" took longer than the window: decided later than they came, unless a longer --window is given")
+	}
+	if r.Unmoved > 0 {
+		notes = append(notes, number(r.Unmoved)+" unmoved: they do not say how long they took, and are decided at the moment that they were logged")
+	}
+	return notes
 }
 
 // outageTable tells of replicas and outages, if there are any.
