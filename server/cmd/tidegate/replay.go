@@ -159,6 +159,7 @@ func (f *replayFlags) open(cmd *cobra.Command, names []string) ([]*accesslog.Log
 	logs := make([]*accesslog.Log, 0, len(names))
 	readers := make([]*accesslog.Reader, 0, len(names))
 	seen := map[string]bool{}
+	var empty []string
 	options := f.log
 	for i, name := range names {
 		options.Stream = uint64(i)
@@ -170,14 +171,28 @@ func (f *replayFlags) open(cmd *cobra.Command, names []string) ([]*accesslog.Log
 		if err != nil {
 			return nil, readers, err
 		}
-		readers = append(readers, r)
 		l, err := accesslog.NewLog(r, options)
+		if errors.Is(err, accesslog.ErrEmpty) {
+			empty = append(empty, r.Name())
+			_ = r.Close()
+			continue
+		}
+		readers = append(readers, r)
 		if err != nil {
 			return nil, readers, err
 		}
 		logs = append(logs, l)
 	}
-	return logs, readers, nil
+	switch {
+	case len(logs) > 0:
+		for _, name := range empty {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: note: %s is empty\n", cmd.CommandPath(), name)
+		}
+		return logs, readers, nil
+	case len(empty) == 1:
+		return nil, readers, fmt.Errorf("%s is empty: there is nothing to replay", empty[0])
+	}
+	return nil, readers, fmt.Errorf("all %d logs are empty: there is nothing to replay", len(empty))
 }
 
 func (f *replayFlags) write(w io.Writer, r *replay.Report) error {

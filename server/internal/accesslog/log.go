@@ -97,7 +97,11 @@ type Log struct {
 	end      error
 }
 
-// NewLog reads the log that the reader opened. The error says what is wrong with the options, or that the format is not known.
+// ErrEmpty is the error of a log in which there is no line but empty ones.
+var ErrEmpty = errors.New("it is empty")
+
+// NewLog reads the log that the reader opened. The error says what is wrong with the options, that the format is not known, or is
+// [ErrEmpty].
 func NewLog(r *Reader, o Options) (*Log, error) {
 	l := &Log{r: r, window: o.Window, strict: o.Strict, moments: rand.New(rand.NewPCG(o.Seed, o.Stream))}
 	if l.window == 0 {
@@ -110,12 +114,12 @@ func NewLog(r *Reader, o Options) (*Log, error) {
 	if l.field, l.unit, err = durationField(o.DurationField); err != nil {
 		return nil, err
 	}
+	if r.Empty() {
+		return nil, fmt.Errorf("%s: %w", r.Name(), ErrEmpty)
+	}
 	name := o.Format
 	if name == "" || name == "auto" {
 		sample := r.Sample()
-		if len(sample) == 0 {
-			return nil, fmt.Errorf("%s is empty: there is nothing to replay", r.Name())
-		}
 		if name, err = Detect(sample, o.TimeField); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Name(), err)
 		}

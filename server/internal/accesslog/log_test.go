@@ -308,13 +308,26 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
 	}
-	r, err := Open(write("empty", ""), nil)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// A log without a line is empty, whatever its format is said to be; one that only begins with many empty lines is not, and their
+// numbers count.
+func TestEmptyLogs(t *testing.T) {
+	for _, format := range []string{"auto", "logfmt", "$msec $request_uri"} {
+		for _, text := range []string{"", "\n", " \t\r\n\n", strings.Repeat("\n", 200_000) + "  ", "\xef\xbb\xbf", "\xef\xbb\xbf\n"} {
+			r, err := Open("-", strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := NewLog(r, Options{Format: format}); !errors.Is(err, ErrEmpty) {
+				t.Errorf("%s, %d bytes: %v", format, len(text), err)
+			}
+		}
 	}
-	defer r.Close()
-	if _, err := NewLog(r, Options{}); err == nil || !strings.Contains(err.Error(), "is empty") {
-		t.Error(err)
+	l := open(t, strings.Repeat("\n", 100_000)+"  ts=1767362640.5 path=/\njunk\n", Options{})
+	at, _ := all(t, l.Next)
+	if len(at) != 1 || l.Counts.Skipped != 1 || l.Counts.Bad[0].Line != 100_002 {
+		t.Errorf("%d requests, %+v", len(at), l.Counts)
 	}
 }
 

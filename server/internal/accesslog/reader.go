@@ -28,6 +28,7 @@ type Reader struct {
 	unpack func()
 	lines  *bufio.Reader
 	number int
+	empty  bool
 	long   []byte
 }
 
@@ -35,7 +36,7 @@ type Reader struct {
 var ErrLong = errors.New("the line is longer than 1 MiB")
 
 // Open opens a file, or stdin for a name of -. The error says in one line what is wrong: that there is no such file, that it is a
-// directory, that it is empty or binary.
+// directory, or binary.
 func Open(name string, stdin io.Reader) (*Reader, error) {
 	r := &Reader{name: name}
 	var input io.Reader
@@ -92,15 +93,15 @@ func (r *Reader) begin(input io.Reader) error {
 		text, r.unpack = z, z.Close
 	}
 	r.lines = bufio.NewReaderSize(text, 1<<16)
-	head, err := r.firstLine()
+	if mark, _ := r.lines.Peek(3); string(mark) == "\xef\xbb\xbf" { // that of UTF-8
+		_, _ = r.lines.Discard(3)
+	}
+	head, err := r.firstText()
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
 		return err
 	case bytes.IndexByte(head, 0) >= 0:
 		return errors.New("it is binary, not a log of lines of text (plain, gzip or zstd)")
-	}
-	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
-		_, _ = r.lines.Discard(3)
 	}
 	return nil
 }
@@ -170,6 +171,26 @@ func (r *Reader) failed(err error) error {
 func trimmed(line []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 }
+
+// firstText passes over empty lines, and returns what firstLine does then. The slice is empty if there is nothing else.
+func (r *Reader) firstText() ([]byte, error) {
+	for {
+		head, err := r.firstLine()
+		n := len(head) - len(bytes.TrimLeft(head, " \t\r\n"))
+		if n < len(head) { // spaces may begin a line that goes on with text
+			n = bytes.LastIndexByte(head[:n], '\n') + 1
+		}
+		if n == 0 {
+			r.empty = len(head) == 0
+			return head, err
+		}
+		r.number += bytes.Count(head[:n], []byte("\n"))
+		_, _ = r.lines.Discard(n)
+	}
+}
+
+// Empty reports whether there is nothing but empty lines.
+func (r *Reader) Empty() bool { return r.empty }
 
 // firstLine waits for the first line, and returns what is there then, without taking it: a pipe may bring the next one much later.
 func (r *Reader) firstLine() ([]byte, error) {
