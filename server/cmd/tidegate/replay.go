@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -96,6 +94,11 @@ func (f *replayFlags) run(cmd *cobra.Command, names []string) error {
 		return err
 	}
 	f.log.TimeField = cfg.Mapping.Time
+	page, err := beginFile(f.html)
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	defer page.discard()
 	logs, readers, err := f.open(cmd, names)
 	defer func() {
 		for _, r := range readers {
@@ -120,10 +123,7 @@ func (f *replayFlags) run(cmd *cobra.Command, names []string) error {
 	if bad, ok := errors.AsType[*accesslog.LineError](err); ok {
 		return fmt.Errorf("%s:%d: %s (--strict ends at such a line)", bad.File, bad.Line, bad.Reason)
 	}
-	if writeErr := f.write(cmd.OutOrStdout(), report); writeErr != nil {
-		return writeErr
-	}
-	return err
+	return errors.Join(err, f.write(cmd.OutOrStdout(), page, report))
 }
 
 // config reads what the flags name.
@@ -195,12 +195,16 @@ func (f *replayFlags) open(cmd *cobra.Command, names []string) ([]*accesslog.Log
 	return nil, readers, fmt.Errorf("all %d logs are empty: there is nothing to replay", len(empty))
 }
 
-func (f *replayFlags) write(w io.Writer, r *replay.Report) error {
-	if f.html != "" {
-		if err := writeFile(f.html, r.WriteHTML); err != nil {
-			return fmt.Errorf("--html: %w", err)
-		}
+// write writes the report as a page, if there is to be one, and prints it.
+func (f *replayFlags) write(w io.Writer, page *wholeFile, r *replay.Report) error {
+	err := page.finish(r.WriteHTML)
+	if err != nil {
+		err = fmt.Errorf("--html: %w", err)
 	}
+	return errors.Join(err, f.print(w, r))
+}
+
+func (f *replayFlags) print(w io.Writer, r *replay.Report) error {
 	if !f.json {
 		return r.WriteText(w)
 	}
@@ -210,30 +214,6 @@ func (f *replayFlags) write(w io.Writer, r *replay.Report) error {
 	}
 	_, err = w.Write(append(b, '\n'))
 	return err
-}
-
-// writeFile writes a file whole or not at all.
-func writeFile(name string, write func(io.Writer) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(name), ".tidegate-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = file.Close()
-			_ = os.Remove(file.Name())
-		}
-	}()
-	if err := write(file); err != nil {
-		return err
-	}
-	if err := file.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), name)
 }
 
 // showProgress shows on a terminal how much of the logs was read, until the function that it returns is called.
