@@ -97,13 +97,10 @@ func (r *Reader) begin(input io.Reader) error {
 		_, _ = r.lines.Discard(3)
 	}
 	head, err := r.firstText()
-	switch {
-	case err != nil && !errors.Is(err, io.EOF):
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
-	case bytes.IndexByte(head, 0) >= 0:
-		return errors.New("it is binary, not a log of lines of text (plain, gzip or zstd)")
 	}
-	return nil
+	return notText(head)
 }
 
 // counted counts what is read of the input, and tells while it waits for it.
@@ -142,9 +139,12 @@ func (r *Reader) Next() (line string, number int, err error) {
 	if err == nil {
 		return string(trimmed(chunk)), r.number, nil
 	}
-	r.long = append(r.long[:0], chunk...)
+	r.long = append(r.long[:0], withoutZeros(chunk)...)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		chunk, err = r.lines.ReadSlice('\n')
+		if len(r.long) == 0 {
+			chunk = withoutZeros(chunk)
+		}
 		if len(r.long) <= maxLine {
 			r.long = append(r.long, chunk...)
 		}
@@ -168,17 +168,21 @@ func (r *Reader) failed(err error) error {
 	return fmt.Errorf("%s: after line %d: %w", r.name, r.number, err)
 }
 
+// trimmed returns a line without its end, and without zero bytes before it: where a log was cut short, those stand for what is lost.
 func trimmed(line []byte) []byte {
-	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+	return withoutZeros(bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")))
 }
 
-// firstText passes over empty lines, and returns what firstLine does then. The slice is empty if there is nothing else.
+func withoutZeros(line []byte) []byte { return bytes.TrimLeft(line, "\x00") }
+
+// firstText passes over empty lines, and the zero bytes that a log begins with after a crash, or where it was truncated under a
+// program that writes on at its old place. It returns what firstLine does then; nothing if there is nothing else.
 func (r *Reader) firstText() ([]byte, error) {
 	for {
 		head, err := r.firstLine()
-		n := len(head) - len(bytes.TrimLeft(head, " \t\r\n"))
+		n := len(head) - len(bytes.TrimLeft(head, "\x00 \t\r\n"))
 		if n < len(head) { // spaces may begin a line that goes on with text
-			n = bytes.LastIndexByte(head[:n], '\n') + 1
+			n = bytes.LastIndexAny(head[:n], "\x00\n") + 1
 		}
 		if n == 0 {
 			r.empty = len(head) == 0
