@@ -17,7 +17,8 @@ func newRuleTest() *cobra.Command {
 		Use:   "test FILE…",
 		Short: "Hold rules to what files of tests expect of them",
 		Long: `Test runs files of tests: requests at virtual times, and what the rules have to decide on each. It prints what was expected and
-what came instead, and exits with 0 if all is as expected, 1 if not, 2 if a file cannot be used.
+what came instead, and exits with 0 if all is as expected, 1 if not, 2 if a file or a test cannot be used; the others are
+run all the same.
 
   rules: rules.yaml             # beside this file
   start: 2026-03-01T10:00:00Z   # of each test; may be left out
@@ -49,31 +50,39 @@ Rules of permits are left out. Expected can be: allowed, admitted, rule, limit, 
 type testedFile struct {
 	File  string            `json:"file"`
 	Tests []ruletest.Result `json:"tests"`
+	all   int               // those without a result too
 }
 
 func runRuleTests(w io.Writer, names []string, asJSON bool) error {
-	var files []testedFile
+	var files []testedFile // with results; those without are in the error alone
+	var errs []error
+	failed := false
 	for _, name := range names {
 		f, err := ruletest.Load(name)
-		if err != nil {
-			return err
+		var results []ruletest.Result
+		if err == nil {
+			results, err = f.Run()
 		}
-		results, err := f.Run()
 		if err != nil {
-			return err
+			errs = append(errs, err)
 		}
-		files = append(files, testedFile{name, results})
-	}
-	failed := false
-	for _, f := range files {
-		for _, r := range f.Tests {
+		if len(results) == 0 {
+			continue
+		}
+		files = append(files, testedFile{name, results, len(f.Tests)})
+		for _, r := range results {
 			failed = failed || len(r.Failures) > 0
 		}
 	}
-	if err := writeRuleTests(w, files, asJSON); err != nil {
-		return err
+	if len(files) > 0 {
+		if err := writeRuleTests(w, files, asJSON); err != nil {
+			return err
+		}
 	}
-	if failed {
+	switch err := errors.Join(errs...); {
+	case err != nil:
+		return err
+	case failed:
 		return errDenied
 	}
 	return nil
@@ -104,7 +113,7 @@ func writeRuleTests(w io.Writer, files []testedFile, asJSON bool) error {
 				}
 			}
 		}
-		if _, err := fmt.Fprintf(w, "%s: %d of %d tests passed\n", f.File, good, len(f.Tests)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %d of %d tests passed\n", f.File, good, f.all); err != nil {
 			return err
 		}
 	}

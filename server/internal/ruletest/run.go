@@ -1,6 +1,7 @@
 package ruletest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,17 +33,19 @@ func (f *Failure) String() string {
 	return fmt.Sprintf("step %d at %s: %s: expected %s, got %s", f.Step, f.At, f.What, f.Expected, f.Got)
 }
 
-// Run runs the tests. The error is of one that could not be run.
+// Run runs the tests. The error is of those that could not be run, which have no results.
 func (f *File) Run() ([]Result, error) {
 	results := make([]Result, 0, len(f.Tests))
+	var errs []error
 	for i := range f.Tests {
 		r, err := f.run(&f.Tests[i])
 		if err != nil {
-			return nil, fmt.Errorf("%s: test %q: %w", f.name, f.Tests[i].Name, err)
+			errs = append(errs, fmt.Errorf("%s: test %q: %w", f.name, f.Tests[i].Name, err))
+			continue
 		}
 		results = append(results, r)
 	}
-	return results, nil
+	return results, errors.Join(errs...)
 }
 
 func (f *File) run(t *Test) (Result, error) {
