@@ -37,7 +37,7 @@ func TestFormats(t *testing.T) {
 		{"combined", combined + `"GET /q HTTP/1.1" 200 12 "https://e.org/\"x\"" "Mozilla \x22q\x22 \\ \q"`, `14:04:05 remote_addr=203.0.113.9 method=GET path=/q protocol=HTTP/1.1 status=200 body_bytes_sent=12 http_referer=https://e.org/"x" http_user_agent=Mozilla "q" \ \q`},
 		{"combined", combined + `"GET http://api.example.com:8080/x?y HTTP/1.1" 200 12 "-" "-"`, `14:04:05 remote_addr=203.0.113.9 method=GET host=api.example.com:8080 path=/x query=y protocol=HTTP/1.1 status=200 body_bytes_sent=12`},
 		{"combined", combined + `"OPTIONS * HTTP/1.1" 204 0 "-" "-"`, `14:04:05 remote_addr=203.0.113.9 method=OPTIONS path=* protocol=HTTP/1.1 status=204 body_bytes_sent=0`},
-		{"combined", combined + `"CONNECT e.org:443 HTTP/1.1" 405 0 "-" "-"`, `14:04:05 remote_addr=203.0.113.9 method=CONNECT path=e.org:443 protocol=HTTP/1.1 status=405 body_bytes_sent=0`},
+		{"combined", combined + `"CONNECT e.org:443 HTTP/1.1" 405 0 "-" "-"`, `14:04:05 remote_addr=203.0.113.9 method=CONNECT host=e.org:443 protocol=HTTP/1.1 status=405 body_bytes_sent=0`},
 		{"combined", combined + `"GET /a HTTP/1.1" 200 12 "-" "cut`, `! no closing quote`},
 
 		// nginx-style format strings

@@ -49,21 +49,23 @@ func (e *Entry) request(line string) error {
 		to, protocol = rest[:at], rest[at+1:]
 	}
 	e.add(Method, method)
-	if err := e.target(to); err != nil {
+	if method == "CONNECT" && !strings.HasPrefix(to, "/") && to != "" {
+		e.add(Host, to) // the host to connect to: there is no path
+	} else if err := e.target(to); err != nil {
 		return err
 	}
 	e.add(Protocol, protocol)
 	return nil
 }
 
-// target reads what a request asks for: /path?query, a whole URL, a host and port of CONNECT, or the * of OPTIONS.
+// target reads what a request asks for, as net/http reads it of a request: /path?query, a whole URL, or the * of OPTIONS. There is
+// no fragment in one, so that a # stands for itself.
 func (e *Entry) target(to string) error {
 	switch {
 	case to == "" || to == "-":
 		return errNoRequest
-	case strings.HasPrefix(to, "/"):
-	case strings.Contains(to, "://"):
-		u, err := url.Parse(to)
+	case isURL(to):
+		u, err := url.ParseRequestURI(to)
 		if err != nil {
 			return fmt.Errorf("%s cannot be read as a URL", quoted(to))
 		}
@@ -76,11 +78,16 @@ func (e *Entry) target(to string) error {
 		e.add(Query, u.RawQuery)
 		return nil
 	}
-	to, _, _ = strings.Cut(to, "#")
 	path, query, _ := strings.Cut(to, "?")
 	e.add(Path, path)
 	e.add(Query, query)
 	return nil
+}
+
+// isURL reports whether a target is a whole URL, and not a path or a query with one in it.
+func isURL(to string) bool {
+	at := strings.Index(to, "://")
+	return at > 0 && !strings.ContainsAny(to[:at], "/?#")
 }
 
 // isToken reports whether the text could be a method.

@@ -1,10 +1,12 @@
 package replay
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -160,6 +162,30 @@ func TestAttributes(t *testing.T) {
 	for _, bad := range [][]string{{"user"}, {"=x"}, {"x="}, {"a=b", "a=c"}} {
 		if _, err := ParseMapping(bad); err == nil {
 			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// What a request asks for is read as net/http reads it, whose requests the middleware sees.
+func TestTargetsAreThoseOfTheMiddleware(t *testing.T) {
+	for _, line := range []string{
+		"GET /a#b HTTP/1.1", "GET /a#b?c=d HTTP/1.1", "GET /a?c=d#e HTTP/1.1", "GET /# HTTP/1.1", "GET /%23?%23 HTTP/1.1",
+		"GET //a//b HTTP/1.1", "GET ///a HTTP/1.1", "GET /a?u=http://e.org/x HTTP/1.1", "GET /http://e.org/x HTTP/1.1",
+		"GET http://e.org HTTP/1.1", "GET http://e.org/a%20b#c?d#e HTTP/1.1", "GET http://e.org:8080?x HTTP/1.1", "GET https://[2001:db8::1]:443/a HTTP/1.1",
+		"GET /a?b?c HTTP/1.1", "GET /a;b=c?d;e HTTP/1.1", "GET /a? HTTP/1.1", "OPTIONS * HTTP/1.1", "CONNECT e.org:443 HTTP/1.1", "CONNECT /rpc HTTP/1.1",
+	} {
+		want, err := http.ReadRequest(bufio.NewReader(strings.NewReader(line + "\r\n\r\n")))
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		log := open(t, "192.0.2.1 - - [02/Jan/2026:15:04:05 +0100] \""+line+"\" 200 1\n", accesslog.Options{Format: "common"})
+		e, err := log[0].Next()
+		if err != nil {
+			t.Fatalf("%s: %v, %+v", line, err, log[0].Counts)
+		}
+		got := request{&e}
+		if got.Path() != want.URL.Path && (got.Path() != "/" || want.URL.Path != "") || got.Query() != want.URL.RawQuery || got.Host() != want.Host {
+			t.Errorf("%s: path %q, query %q, host %q; want %q, %q, %q", line, got.Path(), got.Query(), got.Host(), want.URL.Path, want.URL.RawQuery, want.Host)
 		}
 	}
 }
