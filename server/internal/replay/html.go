@@ -25,10 +25,12 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	return pageTemplate.Execute(w, struct {
 		*Report
 
-		Notes  []string
-		Script template.JS
-		Style  template.CSS
-	}{r, r.timeNotes(), template.JS(scriptSafe(chart.Script)), template.CSS(chart.Style)}) //nolint:gosec // both are files of this program
+		TimeNotes   []string
+		CountNotes  []string
+		MoreSkipped int64
+		Script      template.JS
+		Style       template.CSS
+	}{r, r.timeNotes(), r.countNotes(), r.moreSkipped(), template.JS(scriptSafe(chart.Script)), template.CSS(chart.Style)}) //nolint:gosec // both are files of this program
 }
 
 // scriptSafe keeps the text of a script from ending it.

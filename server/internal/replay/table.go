@@ -32,9 +32,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(b, "%s of the admitted wait before they pass, at most for %s\n", number(r.Delayed), waits(r.LongestDelay))
 	}
 	for i := range r.Bad {
-		fmt.Fprintf(b, "skipped %s:%d: %s\n", r.Bad[i].File, r.Bad[i].Line, printable(r.Bad[i].Reason))
+		fmt.Fprintf(b, "skipped %s:%d: %s\n", printable(r.Bad[i].File), r.Bad[i].Line, printable(r.Bad[i].Reason))
 	}
-	if n := r.Skipped - int64(len(r.Bad)); n > 0 && len(r.Bad) > 0 {
+	if n := r.moreSkipped(); n > 0 {
 		fmt.Fprintf(b, "skipped %s more\n", number(n))
 	}
 	b.WriteString("\n")
@@ -51,19 +51,8 @@ func (r *Report) WriteText(w io.Writer) error {
 			number(rr.LongestStreak), rr.PeakBefore, rr.PeakAfter)
 	}
 	_ = t.Flush()
-	for i := range r.Rules {
-		if r.Rules[i].Estimated {
-			fmt.Fprintf(b, "%s has more than a million keys: their numbers are estimates, off by about a thousandth\n", printable(r.Rules[i].Name))
-		}
-		if r.Rules[i].Forgotten {
-			fmt.Fprintf(b, "%s refused too many keys to count each: what is said of single keys may be too low\n", printable(r.Rules[i].Name))
-		}
-	}
-	for _, name := range r.Unreplayed {
-		fmt.Fprintf(b, "%s was left out: it is a rule of permits, and a log does not say how long requests held one\n", printable(name))
-	}
-	if r.Forgotten > 0 {
-		fmt.Fprintf(b, "%s buckets were forgotten for lack of room: there were too many keys at once to count exactly\n", number(r.Forgotten))
+	for _, note := range r.countNotes() {
+		b.WriteString(printable(note) + "\n")
 	}
 	r.outageTable(b)
 	keyTable(b, "Refused most", r.TopRefused)
@@ -86,6 +75,28 @@ func (r *Report) timeNotes() (notes []string) {
 	}
 	if r.Unmoved > 0 {
 		notes = append(notes, number(r.Unmoved)+" unmoved: they do not say how long they took, and are decided at the moment that they were logged")
+	}
+	return notes
+}
+
+// moreSkipped is how many lines were skipped besides those that are shown.
+func (r *Report) moreSkipped() int64 { return r.Skipped - int64(len(r.Bad)) }
+
+// countNotes say which numbers are not exact, and which rules have none.
+func (r *Report) countNotes() (notes []string) {
+	for i := range r.Rules {
+		if r.Rules[i].Estimated {
+			notes = append(notes, r.Rules[i].Name+" has more than a million keys: their numbers are estimates, off by about a thousandth")
+		}
+		if r.Rules[i].Forgotten {
+			notes = append(notes, r.Rules[i].Name+" refused too many keys to count each: what is said of single keys may be too low")
+		}
+	}
+	for _, name := range r.Unreplayed {
+		notes = append(notes, name+" was left out: it is a rule of permits, and a log does not say how long requests held one")
+	}
+	if r.Forgotten > 0 {
+		notes = append(notes, number(r.Forgotten)+" buckets were forgotten for lack of room: there were too many keys at once to count exactly")
 	}
 	return notes
 }
@@ -176,10 +187,11 @@ func percent(part, whole int64) string {
 	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(whole))
 }
 
-// printable keeps what a log holds from moving the cursor of a terminal.
+// printable keeps what a log holds from moving the cursor of a terminal, and from filling it.
 func printable(text string) string {
-	if len(text) > 120 {
-		text = text[:117] + "…"
+	const longest = 240
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest-3], "") + "…"
 	}
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
