@@ -52,7 +52,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitAllowed
 	}
 	if err.Error() != "" {
-		fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), err)
+		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), printable(err.Error()))
 	}
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code

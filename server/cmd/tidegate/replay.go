@@ -186,7 +186,7 @@ func (f *replayFlags) open(cmd *cobra.Command, names []string) ([]*accesslog.Log
 	switch {
 	case len(logs) > 0:
 		for _, name := range empty {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: note: %s is empty\n", cmd.CommandPath(), name)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: note: %s is empty\n", cmd.CommandPath(), printable(name))
 		}
 		return logs, readers, nil
 	case len(empty) == 1:

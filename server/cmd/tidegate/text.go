@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tidegate-go/tidegate"
 )
@@ -82,4 +83,14 @@ func shown(d time.Duration) time.Duration {
 		d += unit - rest
 	}
 	return d
+}
+
+// printable keeps what a message quotes, such as the name of a file, from moving the cursor of a terminal. Lines stay lines.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
