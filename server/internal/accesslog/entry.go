@@ -31,6 +31,8 @@ type Entry struct {
 	AtStart bool
 	// Fields are in the order of the line. A name that comes twice means the first.
 	Fields []Field
+
+	size int // in bytes, about, of the line and its fields
 }
 
 // Field returns the value of the first field of the name.

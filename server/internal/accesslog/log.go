@@ -23,8 +23,8 @@ type Options struct {
 	// follows it after an equals sign, as in "duration=ms". Default: none, the time is taken as it is.
 	DurationField string
 	// Window is how far lines may be out of order: a line whose request is older than one before it by more is put at the
-	// moment that has come. No more than 131,072 lines wait for earlier ones, so that it is shorter where more come in it. It has
-	// to be longer than the longest request where there is a DurationField. Default: 10 s.
+	// moment that has come. No more than 131,072 lines, or 128 MiB of them, wait for earlier ones, so that it is shorter where more
+	// come in it. It has to be longer than the longest request where there is a DurationField. Default: 10 s.
 	Window time.Duration
 	// Seed chooses the moments within the second, where a log has whole seconds: of the lines of one second in a row, each is put
 	// at one of as many moments drawn evenly from it, in their order. Default: 0.
@@ -38,7 +38,10 @@ type Options struct {
 const (
 	defaultWindow = 10 * time.Second
 	maxHeld       = 1 << 17 // entries that wait for earlier ones
+	maxHeldSize   = 1 << 27 // of those, in bytes
 	maxSecond     = 1 << 16 // lines of one second that are spread together
+	maxSecondSize = 1 << 26 // of those, in bytes
+	fieldSize     = 32      // of a Field, two strings
 	maxShown      = 5       // bad lines that are kept with their reasons
 )
 
@@ -91,6 +94,8 @@ type Log struct {
 	strict   bool
 	second   []Entry // whole-second lines of one second in a row, not yet spread
 	held     entries
+	heldSize int // in bytes
+	inSecond int // the size of second
 	sequence int64
 	newest   time.Time
 	released time.Time
@@ -160,13 +165,14 @@ func durationField(s string) (field string, unit time.Duration, err error) {
 // Next returns the next request in the order of time; [io.EOF] after the last. Any other error is that of the file, and comes after
 // all requests before it.
 func (l *Log) Next() (Entry, error) {
-	for l.end == nil && (len(l.held) == 0 || len(l.held) < maxHeld && l.newest.Sub(l.held[0].Time) < l.window) {
+	for l.end == nil && (len(l.held) == 0 || len(l.held) < maxHeld && l.heldSize < maxHeldSize && l.newest.Sub(l.held[0].Time) < l.window) {
 		l.read()
 	}
 	if len(l.held) == 0 {
 		return Entry{}, l.end
 	}
 	h := heap.Pop(&l.held).(held)
+	l.heldSize -= h.size
 	e := h.Entry
 	if e.Time.Before(l.released) {
 		l.Counts.Late++
@@ -201,11 +207,13 @@ func (l *Log) read() {
 		return
 	}
 	l.Counts.Parsed++
-	if len(l.second) > 0 && (!e.Whole || !e.Time.Equal(l.second[0].Time) || len(l.second) == maxSecond) {
+	e.size = len(line) + fieldSize*cap(e.Fields)
+	if len(l.second) > 0 && (!e.Whole || !e.Time.Equal(l.second[0].Time) || len(l.second) == maxSecond || l.inSecond >= maxSecondSize) {
 		l.spread()
 	}
 	if e.Whole {
 		l.second = append(l.second, e)
+		l.inSecond += e.size
 		return
 	}
 	l.hold(e)
@@ -237,7 +245,7 @@ func (l *Log) spread() {
 		l.hold(l.second[i])
 	}
 	clear(l.second)
-	l.second = l.second[:0]
+	l.second, l.inSecond = l.second[:0], 0
 }
 
 // hold moves a request to its start, and keeps it until no earlier one can come.
@@ -257,6 +265,7 @@ func (l *Log) hold(e Entry) {
 		l.newest = e.Time
 	}
 	l.sequence++
+	l.heldSize += e.size
 	heap.Push(&l.held, held{e, l.sequence, took})
 }
 

@@ -182,6 +182,62 @@ func TestRequestsThatAreNotMovedAreCounted(t *testing.T) {
 	}
 }
 
+// Long lines that wait for earlier ones are bounded by what they take, not by their number alone; and so are those that wait to be
+// spread over a second, and to be merged.
+func TestLongLinesAreHeldInBoundedMemory(t *testing.T) {
+	for _, at := range []string{"1767362640.5", "1767362640"} { // all of one moment, or of one second
+		in, out := io.Pipe()
+		go func() {
+			pad := strings.Repeat("x", maxLine-100)
+			for range 400 {
+				if _, err := io.WriteString(out, "ts="+at+" path=/ pad="+pad+"\n"); err != nil {
+					return
+				}
+			}
+			out.Close()
+		}()
+		r, err := Open("-", in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := NewLog(r, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const most = 200 << 20
+		n := 0
+		for {
+			if _, err := l.Next(); err != nil {
+				break
+			}
+			n++
+			size := l.inSecond
+			for i := range l.held {
+				size += l.held[i].size
+			}
+			if size > most || len(l.held) != 0 && l.heldSize == 0 {
+				t.Fatalf("%d bytes wait, of %d lines; %d are counted", size, len(l.held), l.heldSize)
+			}
+		}
+		if n != 400 || l.heldSize != 0 || l.inSecond != 0 {
+			t.Errorf("%s: %d lines, %d and %d bytes still wait", at, n, l.heldSize, l.inSecond)
+		}
+	}
+	m := Merge(context.Background(), []*Log{open(t, strings.Repeat("ts=1767362640.5 path=/ pad="+strings.Repeat("x", 1<<19)+"\n", 40), Options{})})
+	defer m.Close()
+	for n := 0; ; n++ {
+		if m.Next() == nil {
+			if n != 40 {
+				t.Errorf("%d lines", n)
+			}
+			return
+		}
+		if most := len(m.all[0].ready); most > 2 {
+			t.Errorf("%d long lines at a time", most+1)
+		}
+	}
+}
+
 func TestBadLinesAreCounted(t *testing.T) {
 	text := strings.Repeat("ts=2026-01-02T14:04:05.5Z path=/\n", 10) + "junk\n\n" + strings.Repeat("x", maxLine+10) + "\nts=2026-01-02T14:04:05.5Z path=/"
 	l := open(t, text, Options{})

@@ -8,6 +8,9 @@ import (
 // batch is how many entries go from the goroutine that reads a log to the one that merges them at a time.
 const batch = 256
 
+// batchSize is how many bytes of them make it full.
+const batchSize = 1 << 20
+
 // Merged is the requests of several logs in the order of time, each read by a goroutine of its own. Close it when done.
 type Merged struct {
 	all     []*stream
@@ -49,10 +52,12 @@ func (s *stream) read(ctx context.Context) {
 	for {
 		es := make([]Entry, 0, batch)
 		// What was read is not kept waiting for what may come through a pipe.
-		for len(es) < batch && s.err == nil && (len(es) == 0 || s.log.r.Buffered()) {
+		size := 0
+		for len(es) < batch && size < batchSize && s.err == nil && (len(es) == 0 || s.log.r.Buffered()) {
 			var e Entry
 			if e, s.err = s.log.Next(); s.err == nil {
 				es = append(es, e)
+				size += e.size
 			}
 		}
 		select {
