@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,7 +160,7 @@ func (f *replayFlags) open(cmd *cobra.Command, names []string) ([]*accesslog.Log
 	logs := make([]*accesslog.Log, 0, len(names))
 	readers := make([]*accesslog.Reader, 0, len(names))
 	seen := map[string]bool{}
-	var empty []string
+	var empty, notes []string
 	options := f.log
 	for i, name := range names {
 		options.Stream = uint64(i)
@@ -171,9 +172,15 @@ func (f *replayFlags) open(cmd *cobra.Command, names []string) ([]*accesslog.Log
 		if err != nil {
 			return nil, readers, err
 		}
+		if i := slices.IndexFunc(readers, r.Same); i >= 0 {
+			notes = append(notes, fmt.Sprintf("%s is the same file as %s, and read once", r.Name(), readers[i].Name()))
+			_ = r.Close()
+			continue
+		}
 		l, err := accesslog.NewLog(r, options)
 		if errors.Is(err, accesslog.ErrEmpty) {
 			empty = append(empty, r.Name())
+			notes = append(notes, r.Name()+" is empty")
 			_ = r.Close()
 			continue
 		}
@@ -185,8 +192,8 @@ func (f *replayFlags) open(cmd *cobra.Command, names []string) ([]*accesslog.Log
 	}
 	switch {
 	case len(logs) > 0:
-		for _, name := range empty {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: note: %s is empty\n", cmd.CommandPath(), printable(name))
+		for _, note := range notes {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: note: %s\n", cmd.CommandPath(), printable(note))
 		}
 		return logs, readers, nil
 	case len(empty) == 1:

@@ -24,6 +24,7 @@ type Reader struct {
 	file   io.Closer
 	read   atomic.Int64 // bytes of the file
 	size   int64
+	info   fs.FileInfo // nil for stdin
 	waits  atomic.Bool // whether the input is being read just now
 	unpack func()
 	lines  *bufio.Reader
@@ -62,6 +63,7 @@ func Open(name string, stdin io.Reader) (*Reader, error) {
 		case info.Mode().IsRegular():
 			r.size = info.Size()
 		}
+		r.info = info
 	}
 	if err := r.begin(input); err != nil {
 		_ = r.Close()
@@ -123,6 +125,11 @@ func (r *Reader) Buffered() bool { return r.lines.Buffered() > 0 }
 
 // Name returns the file's name, or stdin.
 func (r *Reader) Name() string { return r.name }
+
+// Same reports whether both read one file, by whatever names.
+func (r *Reader) Same(other *Reader) bool {
+	return r.info != nil && other.info != nil && os.SameFile(r.info, other.info)
+}
 
 // Progress returns how many bytes of the file were read, and how many there are; 0 for stdin and the like. It may be called while
 // others read.
