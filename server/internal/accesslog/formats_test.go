@@ -182,6 +182,46 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// The zone of a date in words is one that has an offset, and not whatever this machine takes it for; a leap second is the first of the
+// next minute.
+func TestZonesAndLeapSeconds(t *testing.T) {
+	for text, want := range map[string]string{
+		"Fri, 02 Jan 2026 14:04:05 GMT":      "2026-01-02T14:04:05Z",
+		"Fri, 02 Jan 2026 14:04:05 UTC":      "2026-01-02T14:04:05Z",
+		"Fri, 02 Jan 2026 14:04:05 Z":        "2026-01-02T14:04:05Z",
+		"Fri, 02 Jan 2026 14:04:05 EST":      "2026-01-02T19:04:05Z",
+		"Fri, 02 Jan 2026 14:04:05 PDT":      "2026-01-02T21:04:05Z",
+		"Fri, 02 Jan 2026 14:04:05 +0100":    "2026-01-02T13:04:05Z",
+		"Fri, 02 Jan 2026 14:04:05.25 -0330": "2026-01-02T17:34:05.25Z",
+		"31/Dec/2016:23:59:60 +0000":         "2017-01-01T00:00:00Z",
+		"01/Jan/2017:00:59:60 +0100":         "2017-01-01T00:00:00Z",
+		"2016-12-31T23:59:60Z":               "2017-01-01T00:00:00Z",
+		"2016-12-31T23:59:60.250Z":           "2017-01-01T00:00:00.25Z",
+		"2017-01-01T05:29:60+05:30":          "2017-01-01T00:00:00Z",
+		"2016-12-31 23:59:60":                "2017-01-01T00:00:00Z",
+		"2016/12/31 23:59:60":                "2017-01-01T00:00:00Z",
+		"Sat, 31 Dec 2016 23:59:60 GMT":      "2017-01-01T00:00:00Z",
+		"Sat, 31 Dec 2016 18:59:60 EST":      "2017-01-01T00:00:00Z",
+		"31/Dec/2016:23:59:60":               "2017-01-01T00:00:00Z",
+	} {
+		got, whole, err := parseTime(text)
+		if err != nil || got.UTC().Format(time.RFC3339Nano) != want || whole != (got.Nanosecond() == 0) {
+			t.Errorf("%s: %v, whole %v, %v", text, got.UTC(), whole, err)
+		}
+	}
+	for _, text := range []string{
+		"Fri, 02 Jan 2026 14:04:05 CET", "Fri, 02 Jan 2026 14:04:05 CEST", "Fri, 02 Jan 2026 14:04:05 PKT", "Fri, 02 Jan 2026 14:04:05 JST",
+		"31/Dec/2016:23:59:61 +0000", "2016-12-31T23:59:61Z", "2016-12-31T23:60:00Z", "2016-12-31T23:60:60Z", "Fri, 02 Jan 2026 14:04:05 ",
+	} {
+		if got, _, err := parseTime(text); err == nil {
+			t.Errorf("%q is taken for %v", text, got)
+		}
+	}
+	if _, _, err := parseTime("Fri, 02 Jan 2026 14:04:05 CET"); !strings.Contains(err.Error(), `the zone "CET" may mean several`) {
+		t.Error(err)
+	}
+}
+
 // Nothing that a log may hold stops the reading of it.
 func FuzzFormats(f *testing.F) {
 	for i, line := range []string{

@@ -18,17 +18,24 @@ var layouts = []struct {
 	layout string
 	length int // that a text has at least
 }{
-	{"02/Jan/2006:15:04:05 -0700", 26},    // common log
-	{"2006-01-02T15:04:05Z07:00", 20},     // RFC 3339
-	{"2006-01-02T15:04:05-0700", 24},      // ISO 8601 without the colon
-	{"2006-01-02 15:04:05Z07:00", 20},     // the same with a space
-	{"2006-01-02 15:04:05 -0700", 25},     // as PostgreSQL and Ruby write it
-	{"2006/01/02 15:04:05", 19},           // Go's log package, in UTC for want of a zone
-	{"2006-01-02T15:04:05", 19},           // in UTC for want of a zone
-	{"2006-01-02 15:04:05", 19},           // in UTC for want of a zone
-	{"2006-01-02\t15:04:05", 19},          // W3C: date and time in two columns, in UTC
-	{"Mon, 02 Jan 2006 15:04:05 MST", 29}, // HTTP's
-	{"02/Jan/2006:15:04:05", 20},          // common log without its zone
+	{"02/Jan/2006:15:04:05 -0700", 26},      // common log
+	{"2006-01-02T15:04:05Z07:00", 20},       // RFC 3339
+	{"2006-01-02T15:04:05-0700", 24},        // ISO 8601 without the colon
+	{"2006-01-02 15:04:05Z07:00", 20},       // the same with a space
+	{"2006-01-02 15:04:05 -0700", 25},       // as PostgreSQL and Ruby write it
+	{"2006/01/02 15:04:05", 19},             // Go's log package, in UTC for want of a zone
+	{"2006-01-02T15:04:05", 19},             // in UTC for want of a zone
+	{"2006-01-02 15:04:05", 19},             // in UTC for want of a zone
+	{"2006-01-02\t15:04:05", 19},            // W3C: date and time in two columns, in UTC
+	{"Mon, 02 Jan 2006 15:04:05 -0700", 31}, // HTTP's and mail's, whose zones may be named: see zones
+	{"02/Jan/2006:15:04:05", 20},            // common log without its zone
+}
+
+// zones are the names that RFC 5322 gives an offset; any other, such as CET, may mean several, and package time would take it for
+// UTC.
+var zones = map[string]string{
+	"GMT": "+0000", "UTC": "+0000", "UT": "+0000", "Z": "+0000",
+	"EST": "-0500", "EDT": "-0400", "CST": "-0600", "CDT": "-0500", "MST": "-0700", "MDT": "-0600", "PST": "-0800", "PDT": "-0700",
 }
 
 // parseTime reads a time as logs write them, with or without brackets around it: a date, or seconds, ms, µs or ns since 1970,
@@ -44,12 +51,23 @@ func parseTime(text string) (t time.Time, whole bool, err error) {
 	if t, whole, ok := epochTime(text); ok {
 		return within(t, whole, text)
 	}
+	form, leap := text, time.Duration(0)
+	if at := strings.LastIndexByte(text, ' ') + 1; at > 0 && strings.Trim(text[at:], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
+		offset, ok := zones[text[at:]]
+		if !ok {
+			return t, false, fmt.Errorf("%s: the zone %s may mean several: write an offset such as +0100, or GMT", quoted(text), quoted(text[at:]))
+		}
+		form = text[:at] + offset
+	}
+	if at := strings.LastIndex(form, ":60"); at > 2 && form[at-3] == ':' { // a leap second is the first of the next minute, as in Unix time
+		form, leap = form[:at]+":59"+form[at+3:], time.Second
+	}
 	for _, l := range layouts {
-		if len(text) < l.length {
+		if len(form) < l.length {
 			continue
 		}
-		if t, err := time.Parse(l.layout, text); err == nil {
-			return within(t, t.Nanosecond() == 0 && !strings.Contains(text, ".0") && !strings.Contains(text, ",0"), text)
+		if t, err := time.Parse(l.layout, form); err == nil {
+			return within(t.Add(leap), t.Nanosecond() == 0 && !strings.Contains(text, ".0") && !strings.Contains(text, ",0"), text)
 		}
 	}
 	return t, false, fmt.Errorf("%s is no time that is known: a date such as 2006-01-02T15:04:05Z, or seconds or ms since 1970", quoted(text))
