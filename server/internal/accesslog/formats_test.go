@@ -46,6 +46,24 @@ func TestFormats(t *testing.T) {
 		{`$msec $status;`, `1767362645.250 200; more`, `! the line goes on`},
 		{`${msec}s "$request"`, `1767362645s "GET / HTTP/1.0"`, `14:04:05 method=GET path=/ protocol=HTTP/1.0`},
 
+		// without quotes: what nginx writes with spaces itself, and what has none
+		{`$time_local $remote_addr $request $status`, `02/Jan/2026:15:04:05 +0100 ::1 GET /a b?c HTTP/1.1 200`, `14:04:05 remote_addr=::1 method=GET path=/a b query=c protocol=HTTP/1.1 status=200`},
+		{`$time_local $remote_addr $request $status`, `02/Jan/2026:15:04:05 +0100 ::1 GET / 400`, `! put quotes around $request`},
+		{`$time_local $remote_addr $request $status`, `02/Jan/2026:15:04:05 +0100 ::1 - 408`, `! the request is empty`},
+		{`$time_local $status`, `02/Jan/2026:14:04:05 200`, `14:04:05 status=200`},
+		{`$msec $upstream_addr $upstream_status $status`, `1767362645.250 192.0.2.1:80, 192.0.2.2:80 : unix:/run/s 502, 504 : 200 200`, `14:04:05.25 upstream_addr=192.0.2.1:80, 192.0.2.2:80 : unix:/run/s upstream_status=502, 504 : 200 status=200`},
+		{`$msec $upstream_response_time $status`, `1767362645.250 0.001, - 200`, `14:04:05.25 upstream_response_time=0.001, - status=200`},
+		{`$msec $upstream_addr $status`, `1767362645.250 - 200`, `14:04:05.25 status=200`},
+		{`$msec $upstream_addr : $status`, `1767362645.250 192.0.2.1:80, 192.0.2.2:80 : 200`, `14:04:05.25 upstream_addr=192.0.2.1:80, 192.0.2.2:80 status=200`},
+		{`$msec $upstream_addr $status`, `1767362645.250 192.0.2.1:80,`, `! the line ends where`},
+		{`$msec $upstream_addr $status`, `1767362645.250 192.0.2.1:80, `, `! the line ends where`},
+		{`$msec $upstream_addr`, `1767362645.250 192.0.2.1:80, 192.0.2.2:80`, `14:04:05.25 upstream_addr=192.0.2.1:80, 192.0.2.2:80`},
+		{`$proxy_add_x_forwarded_for [$time_local] $status`, `203.0.113.9, 10.0.0.1,10.0.0.2 [02/Jan/2026:15:04:05 +0100] 200`, `14:04:05 proxy_add_x_forwarded_for=203.0.113.9, 10.0.0.1,10.0.0.2 status=200`},
+		{`$msec $http_x_forwarded_for $status`, `1767362645.250 203.0.113.9, 10.0.0.1 200`, `14:04:05.25 http_x_forwarded_for=203.0.113.9, 10.0.0.1 status=200`},
+		{`$msec $http_referer $status $http_user_agent`, `1767362645.250 https://e.org/a b 200 curl`, `! "b" is no status`},
+		{`$msec $http_referer $remote_addr`, `1767362645.250 https://e.org/a b ::1`, `! the line goes on`},
+		{`$msec|$http_user_agent|$status`, `1767362645.250|a|b|200`, `! is no status`},
+
 		// JSON: epoch in s, ms, µs and ns, dates, nested members, nulls, arrays
 		{"json", `{"time":1767362645,"method":"GET","path":"/a?b=c","status":200,"ip":"203.0.113.9:5123"}`, `14:04:05 method=GET path=/a query=b=c status=200 ip=203.0.113.9:5123 remote_addr=203.0.113.9`},
 		{"json", `{"ts":1767362645250,"url":"https://e.org/x"}`, `14:04:05.25 url=https://e.org/x host=e.org path=/x`},

@@ -31,6 +31,7 @@ type part struct {
 	ends   string // the text after the variable; empty where it goes to the end of the line
 	quoted bool   // whether it is between quotes, where a backslash takes its meaning from what follows
 	spaces bool   // whether it may have spaces in it, though one ends it
+	list   bool   // whether it may be several, with commas or colons between
 }
 
 // kind says what the value of a variable is made into.
@@ -43,6 +44,7 @@ const (
 	request        // method, target and protocol
 	target         // path and query
 	hostPort       // an address with a port
+	code           // of the answer
 	forgotten      // nothing
 )
 
@@ -68,6 +70,7 @@ var variables = map[string]struct {
 	"time":               {"", when},
 	"start_time":         {"", began},
 	"target":             {"", target},
+	"status":             {Status, code},
 }
 
 // Compile returns the format that a format string as nginx has them describes: $variables and the text between them, such as
@@ -75,7 +78,8 @@ var variables = map[string]struct {
 //	$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"
 //
 // One variable has to be a time: $time_local, $time_iso8601, $msec or $time. A variable between double quotes may hold what is
-// escaped by a backslash. The error says what is wrong with the string.
+// escaped by a backslash. Without quotes a space ends it, but in those where nginx itself writes spaces: a time, a request, and what may be
+// several, as $upstream_addr. The error says what is wrong with the string.
 func Compile(format string) (Format, error) {
 	return compile("this format", format, false)
 }
@@ -118,7 +122,8 @@ func compile(name, format string, more bool) (*pattern, error) {
 			pt.ends = p.parts[i+1].before
 		}
 		pt.quoted = strings.HasSuffix(pt.before, `"`) && strings.HasPrefix(pt.ends, `"`)
-		pt.spaces = pt.name == User || pt.ends == "" && !more
+		pt.spaces = pt.name == User || pt.ends == "" && !more && pt.name != Address && pt.kind != code
+		pt.list = strings.HasPrefix(pt.name, "upstream_") || pt.name == "http_x_forwarded_for" || pt.name == "proxy_add_x_forwarded_for"
 	}
 	return p, nil
 }
@@ -188,14 +193,54 @@ func (pt *part) value(text string) (value, rest string, err error) {
 	case pt.ends == "" && pt.spaces:
 		return text, "", nil
 	case pt.ends == "" || pt.ends[0] == ' ' && !pt.spaces:
-		value, _, _ = strings.Cut(text, " ")
-		return value, text[len(value):], nil
+		end, err := pt.words(text)
+		return text[:end], text[end:], err
 	}
 	at := strings.Index(text, pt.ends)
 	if at < 0 {
 		return "", "", fmt.Errorf("no %s after %s", quoted(pt.ends), quoted(text))
 	}
 	return text[:at], text[at:], nil
+}
+
+// words returns where a value without quotes ends, which a space does where it is not nginx's own.
+func (pt *part) words(text string) (end int, err error) {
+	word := func(from int) int { // where the word that begins there ends
+		if at := strings.IndexByte(text[from:], ' '); at >= 0 {
+			return from + at
+		}
+		return len(text)
+	}
+	end = word(0)
+	switch {
+	case pt.kind == when || pt.kind == began: // 02/Jan/2006:15:04:05 -0700
+		if next := word(min(end+1, len(text))); isZone(text[min(end+1, len(text)):next]) {
+			end = next
+		}
+	case pt.kind == request && text[:end] != "-": // GET /path HTTP/1.1
+		at := strings.Index(text, " HTTP/")
+		if at < 0 {
+			return 0, fmt.Errorf("nothing tells where the request %s ends: put quotes around $request in the log's format", quoted(text))
+		}
+		end = word(at + 1)
+	case pt.list: // 192.0.2.1:80, 192.0.2.2:80 : 192.0.2.3:80, of which the last is another group's
+		for {
+			switch {
+			case text[:end] != "" && text[end-1] == ',' && end < len(text):
+				end = word(end + 1)
+			case strings.HasPrefix(text[end:], " : ") && !strings.HasPrefix(pt.ends, " : "):
+				end = word(end + 3)
+			default:
+				return end, nil
+			}
+		}
+	}
+	return end, nil
+}
+
+// isZone reports whether a word is an offset such as +0100.
+func isZone(word string) bool {
+	return len(word) == 5 && (word[0] == '+' || word[0] == '-') && number(word[1:]) >= 0
 }
 
 // unquote returns what stands before the closing quote, which stays, with its escapes as nginx (\x22) and Apache (\") mean them.

@@ -25,6 +25,11 @@ func (e *Entry) fill(k kind, name, value string) error {
 		return e.target(value)
 	case hostPort:
 		e.add(name, withoutPort(value))
+	case code:
+		if value != "-" && (len(value) > 3 || number(value) < 0) {
+			return fmt.Errorf("%s is no status: a column before it may hold a space that ends it too early", quoted(value))
+		}
+		e.add(name, value)
 	case plain:
 		e.add(name, value)
 	case forgotten:
