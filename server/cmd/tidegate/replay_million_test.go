@@ -51,9 +51,11 @@ func readLog(t *testing.T, name, format string) []logLine {
 			l.ip = strings.Split(rest, `"`)[3]
 		default: // 10.0.0.1 - user-1 [01/Mar/2026:10:00:00 +0000] …
 			var at time.Time
-			at, err = time.Parse("02/Jan/2006:15:04:05 -0700", line[strings.Index(line, "[")+1:strings.Index(line, "]")])
+			_, date, _ := strings.Cut(line, "[")
+			date, _, _ = strings.Cut(date, "]")
+			at, err = time.Parse("02/Jan/2006:15:04:05 -0700", date)
 			l.at = at.UnixMicro()
-			l.ip = line[:strings.Index(line, " ")]
+			l.ip, _, _ = strings.Cut(line, " ")
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", s.Text(), err)

@@ -98,7 +98,7 @@ func combined(w io.Writer, r *request) error {
 }
 
 func inJSON(w io.Writer, r *request) error {
-	_, err := fmt.Fprintf(w, "{\"ts\":%d.%06d,\"remote_addr\":%q,\"user\":%q,\"method\":%q,\"uri\":%q,\"status\":%d,\"bytes\":%d,\"referer\":%q,\"user_agent\":%q}\n",
+	_, err := fmt.Fprintf(w, `{"ts":%d.%06d,"remote_addr":%q,"user":%q,"method":%q,"uri":%q,"status":%d,"bytes":%d,"referer":%q,"user_agent":%q}`+"\n",
 		r.at.Unix(), r.at.Nanosecond()/1000, r.ip, r.user, r.method, r.target, r.status, r.bytes, r.referer, r.agent)
 	return err
 }

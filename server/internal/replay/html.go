@@ -30,7 +30,10 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		MoreSkipped int64
 		Script      template.JS
 		Style       template.CSS
-	}{r, r.timeNotes(), r.countNotes(), r.moreSkipped(), template.JS(scriptSafe(chart.Script)), template.CSS(chart.Style)}) //nolint:gosec // both are files of this program
+	}{
+		r, r.timeNotes(), r.countNotes(), r.moreSkipped(),
+		template.JS(scriptSafe(chart.Script)), template.CSS(chart.Style), //nolint:gosec // both are files of this program
+	})
 }
 
 // scriptSafe keeps the text of a script from ending it.
