@@ -16,6 +16,9 @@ type Format interface {
 // ErrHeading is the answer to a line that says something about the lines after it. It is no request, and no fault.
 var ErrHeading = errors.New("a heading")
 
+// errWrapped is of a line in quotes of its own, which would else be the first of an address or a user.
+var errWrapped = errors.New("the line begins with a quote that the format does not have, as if exported from a table: replay the log as it was written")
+
 // pattern is a Format of texts between variables.
 type pattern struct {
 	name  string
@@ -151,6 +154,9 @@ func notName(r rune) bool {
 // Read implements [Format].
 func (p *pattern) Read(line string, e *Entry) error {
 	e.reset(len(p.parts) + 4)
+	if p.parts[0].before == "" && strings.HasPrefix(line, `"`) {
+		return errWrapped
+	}
 	rest := line
 	for i := range p.parts {
 		pt := &p.parts[i]
