@@ -65,7 +65,7 @@ func busyMetrics(t *testing.T, args ...string) []byte {
 		"  - {name: trial, key: [user], limit: 1/day burst 1, shadow: true}\n"+
 		"  - {name: wide, key: [tenant], limit: 1000/day burst 1000}\n"), 0o600))
 	redis := redistest.StartTCP(t)
-	s := serve(t, append([]string{"--store", redis.URL(), "--rules", rulesFile, "--envoy-config", dir, "--grpc", "127.0.0.1:0"}, args...)...)
+	s := serve(t, append([]string{"--store", redis.URL(), "--store-timeout", "9s", "--rules", rulesFile, "--envoy-config", dir, "--grpc", "127.0.0.1:0"}, args...)...)
 	take := func() {
 		for range 4 {
 			_, _ = s.take(`{"attributes":{"user":"a"}}`)

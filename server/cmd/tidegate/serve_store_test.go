@@ -43,7 +43,7 @@ func openRemote(t *testing.T, address, token string) *remotestore.Store {
 func TestServedStoreIsShared(t *testing.T) {
 	redis := redistest.Start(t)
 	for _, store := range []string{"memory", redis.URL()} {
-		s, address := serveStores(t, "--store", store)
+		s, address := serveStores(t, "--store", store, "--store-timeout", "9s") // the store decides, however busy the machine is
 		limit := &tidegate.Limit{Rate: 10, Per: time.Hour, Burst: 20}
 		var allowed atomic.Int64
 		var callers sync.WaitGroup
@@ -77,7 +77,7 @@ func TestServedStoreIsShared(t *testing.T) {
 // While the server's own store is away, its plan for that decides, and the client is told so.
 func TestServedStoreInAnOutage(t *testing.T) {
 	redis := redistest.Start(t)
-	_, address := serveStores(t, "--store", redis.URL(), "--replicas", "1")
+	_, address := serveStores(t, "--store", redis.URL(), "--replicas", "1", "--store-timeout", "2s")
 	r := openRemote(t, address, storeToken)
 	limit := &tidegate.Limit{Rate: 1000, Per: time.Second}
 	charges := []tidegate.Charge{{Rule: "r", Key: "k", Limit: limit, Cost: 1}}
