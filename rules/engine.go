@@ -131,7 +131,8 @@ type Matched struct {
 
 // Decide charges the cost to the buckets of all rules that the attributes fit, all or nothing, and answers for the whole:
 // see [tidegate.Combine]. Without such a rule the decision is one without a limit, of no rule. A cost of 0 peeks.
-// A rule of permits cannot be charged so: [*PermitsError]. Otherwise the error is that of [tidegate.Store.Take].
+// A rule of permits cannot be charged so: it is a [*PermitsError] where the rule is enforced for the key, and one in shadow has
+// no part in the take. Otherwise the error is that of [tidegate.Store.Take].
 func (e *Engine) Decide(ctx context.Context, attributes tidegate.Attributes, cost int64) (tidegate.Decision, error) {
 	ev := evaluations.Get().(*evaluation)
 	defer ev.free()
@@ -142,7 +143,7 @@ func (e *Engine) Decide(ctx context.Context, attributes tidegate.Attributes, cos
 }
 
 // Match appends the rules that the attributes fit to dst, in the order of the rules, and asks no store. The error is a
-// [*PermitsError].
+// [*PermitsError]; rules of permits in shadow are left out, unless the cost is 0.
 func (e *Engine) Match(attributes tidegate.Attributes, cost int64, dst []Matched) ([]Matched, error) {
 	ev := evaluations.Get().(*evaluation)
 	defer ev.free()
@@ -154,7 +155,7 @@ func (e *Engine) Match(attributes tidegate.Attributes, cost int64, dst []Matched
 
 // MatchKey is the rule of the name, for a key whose parts are given in the rule's order: the same bucket as the attributes
 // would select. Its conditions are not asked, and overrides see the parts alone. The error is an [*UnknownRuleError], a
-// [*KeyError] or a [*PermitsError].
+// [*KeyError] or a [*PermitsError]: the last in shadow too, since who names a rule of permits means to acquire one.
 func (e *Engine) MatchKey(rule string, key []string, cost int64) (Matched, error) {
 	ev := evaluations.Get().(*evaluation)
 	defer ev.free()

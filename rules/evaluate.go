@@ -118,7 +118,22 @@ func (ev *evaluation) charge(c *compiled, attributes tidegate.Attributes, cost i
 		}
 	}
 	ev.add(c, cost, times, now)
-	return ev.checkPermits()
+	if err := ev.checkPermits(); err != nil {
+		if ev.charges[len(ev.charges)-1].Shadow {
+			// Nobody would release what a take held, and a rule in shadow changes no outcome: it has no part in the take.
+			ev.drop()
+			return nil
+		}
+		return err
+	}
+	return nil
+}
+
+// drop takes back what was added last.
+func (ev *evaluation) drop() {
+	n := len(ev.hits) - 1
+	ev.hits[n], ev.charges[n] = hit{}, tidegate.Charge{} // as free leaves them
+	ev.hits, ev.charges = ev.hits[:n], ev.charges[:n]
 }
 
 // lacking is charge for a request without an attribute that the rule needs.

@@ -26,7 +26,8 @@ type Rule struct {
 	Cost Cost
 	// OnStoreFailure says what decides when the store fails. Default: local.
 	OnStoreFailure tidegate.FailurePolicy
-	// Shadow decides and counts, and never refuses.
+	// Shadow decides and counts, and never refuses. Nor does its breaker, if it has one, tighten other rules; and a rule of
+	// permits has no part in takes by attributes, which hold none: who acquires one by name sees what it would say.
 	Shadow bool
 	// Enforce is the part of the keys that the rule is enforced for, from 0 to 1; it is in shadow for the rest. Which keys
 	// those are is the same in all processes, and raising the part keeps those it had. Default: 1, all of them.
