@@ -121,8 +121,8 @@ func (bs *breakers) left(r *rules.Rule) (part float64, retryAfter time.Duration)
 	for i := range r.Tighten {
 		t := &r.Tighten[i]
 		b := bs.byRule[t.Breaker]
-		if b == nil {
-			continue
+		if b == nil || inShadow(b.rule) {
+			continue // a rule in shadow changes no outcome, not of other rules either
 		}
 		f := b.Factor(t.To)
 		if f < 1 {

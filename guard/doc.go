@@ -14,7 +14,9 @@
 // that traffic of less importance is shed. The shared buckets and their limits stay as they are.
 //
 // Permits are not tightened, since nobody tells the guard when they are released; to 0% they are refused like all others. Rules in
-// shadow, and those that a key is not enforced for, neither refuse nor tighten.
+// shadow, and those that a key is not enforced for, neither refuse nor tighten. The breaker of a rule in shadow counts, and its state
+// is told, so that one sees what it would do; but it tightens no rule that is linked to it. Where a rule is enforced for a part of its
+// keys, refusals of the others do not trip its breaker.
 //
 // It imports the root package, downstream, memstore, resilience and rules.
 package guard

@@ -51,8 +51,17 @@ type breakers struct {
 type breaker struct {
 	*downstream.Breaker
 
-	cfg rules.Breaker
+	rule *rules.Rule
 }
+
+// like reports whether the breaker is what the rule asks for. One that counted while its rule was in shadow begins anew when that
+// is enforced: what it counted may have been refused in name alone.
+func (b *breaker) like(r *rules.Rule) bool {
+	return *b.rule.Breaker == *r.Breaker && inShadow(b.rule) == inShadow(r)
+}
+
+// inShadow reports whether a rule is enforced for no key.
+func inShadow(r *rules.Rule) bool { return r.Shadow || r.Enforce == 0 }
 
 var (
 	_ rules.Guard   = (*Guard)(nil)
@@ -87,7 +96,7 @@ func (g *Guard) Close() error {
 }
 
 // Use makes the breakers those of a set, which the engine swaps to next. A breaker whose rule and settings are the same as before
-// stays as it is; others begin closed. On an error, which no parsed set gives, all stay as they were.
+// stays as it is; others begin closed, and so does one whose rule goes into shadow or comes out. On an error, which no parsed set gives, all stay as they were.
 func (g *Guard) Use(set *rules.Set) error {
 	g.using.Lock()
 	defer g.using.Unlock()
@@ -105,8 +114,8 @@ func (g *Guard) Use(set *rules.Set) error {
 			continue
 		}
 		next.refusals = next.refusals || r.Breaker.RefusalRatio > 0
-		if b := old.byRule[r.Name]; b != nil && b.cfg == *r.Breaker {
-			next.byRule[r.Name] = b
+		if b := old.byRule[r.Name]; b != nil && b.like(r) {
+			next.byRule[r.Name] = &breaker{b.Breaker, r} // which may be enforced for other keys than before
 			continue
 		}
 		b, err := g.breaker(r)
@@ -146,7 +155,7 @@ func (g *Guard) breaker(r *rules.Rule) (*breaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &breaker{b, *r.Breaker}, nil
+	return &breaker{b, r}, nil
 }
 
 // An UnknownBreakerError says that a rule has no breaker, or that there is no such rule.
@@ -178,10 +187,11 @@ func (g *Guard) Record(rule string, took time.Duration, o downstream.Outcome) er
 	return nil
 }
 
-// Observe implements [rules.Tracker]: it counts refusals.
+// Observe implements [rules.Tracker]: it counts refusals. Those of keys that a rule is not enforced for do not count beside those
+// that it is: nobody was refused.
 func (g *Guard) Observe(rule, key string, cost int64, allowed bool) {
 	if bs := g.breakers.Load(); bs.refusals {
-		if b := bs.byRule[rule]; b != nil {
+		if b := bs.byRule[rule]; b != nil && b.rule.Breaker.RefusalRatio > 0 && (inShadow(b.rule) || b.rule.EnforcedFor(key)) {
 			b.Take(allowed)
 		}
 	}

@@ -155,15 +155,34 @@ func sameLimit(a, b *Limit) bool {
 // isEnforced reports whether the rule is enforced for the key. The buffer is for the text that is hashed, and is returned
 // to be used again.
 func (c *compiled) isEnforced(key string, buffer []byte) (bool, []byte) {
-	if c.Shadow {
+	switch {
+	case c.Shadow:
 		return false, buffer
-	}
-	if c.Enforce == 1 {
+	case c.Enforce == 1:
 		return true, buffer
 	}
-	buffer = append(append(buffer[:0], c.salt[:]...), key...)
+	return hashedBelow(c.enforced, &c.salt, key, buffer)
+}
+
+// hashedBelow reports whether the hash of the key is below.
+func hashedBelow(below uint64, salt *[sha256.Size]byte, key string, buffer []byte) (bool, []byte) {
+	buffer = append(append(buffer[:0], salt[:]...), key...)
 	sum := sha256.Sum256(buffer)
-	return binary.BigEndian.Uint64(sum[:8]) < c.enforced, buffer
+	return binary.BigEndian.Uint64(sum[:8]) < below, buffer
+}
+
+// EnforcedFor reports whether the rule is enforced for a key, as a [tidegate.Charge] has it, or in shadow.
+func (r *Rule) EnforcedFor(key string) bool {
+	switch {
+	case r.Shadow:
+		return false
+	case r.Enforce == 1:
+		return true
+	}
+	salt := sha256.Sum256([]byte(r.Name))
+	var space [256]byte // so that keys of the usual lengths allocate nothing
+	is, _ := hashedBelow(uint64(r.Enforce*math.MaxUint64), &salt, key, space[:0])
+	return is
 }
 
 // overrideIndex finds the first override that matches. What it costs grows with the overrides that have globs or several

@@ -124,7 +124,7 @@ type Breaker struct {
 //
 //	tighten: {breaker: database, to: 20%}     # while the breaker of the rule "database" is open or half-open; 0% sheds all
 type Tighten struct {
-	// Breaker names the rule that has the breaker; it may be the rule itself.
+	// Breaker names the rule that has the breaker; it may be the rule itself. While that rule is in shadow, nothing is tightened.
 	Breaker string
 	// To is the part of the limit that is left, from 0 to below 1.
 	To float64

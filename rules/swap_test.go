@@ -191,3 +191,27 @@ func TestSwapWhileTaking(t *testing.T) {
 	done.Store(true)
 	wg.Wait()
 }
+
+// TestEnforcedFor: a rule says of each key what the engine does with it.
+func TestEnforcedFor(t *testing.T) {
+	e := newEngine(t, nil, "version: 1\nrules:\n  - {name: half, key: [user], limit: 1/h, enforce: 50%}\n  - {name: all, key: [user], limit: 1/h}\n  - {name: none, key: [user], limit: 1/h, shadow: true}\n")
+	enforced := map[string]int{}
+	for i := range 1000 {
+		matched, err := e.Match(attrs{"user": fmt.Sprint("u", i)}, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range matched {
+			is := m.Rule.EnforcedFor(m.Charge.Key)
+			if is == m.Charge.Shadow {
+				t.Errorf("%s, %q: enforced %v, and the charge is in shadow: %v", m.Rule.Name, m.Charge.Key, is, m.Charge.Shadow)
+			}
+			if is {
+				enforced[m.Rule.Name]++
+			}
+		}
+	}
+	if n := enforced["half"]; n < 400 || n > 600 || enforced["all"] != 1000 || enforced["none"] != 0 {
+		t.Errorf("enforced: %v", enforced)
+	}
+}
