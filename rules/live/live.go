@@ -1,7 +1,6 @@
 package live
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -55,8 +54,11 @@ type Live struct {
 	source source.Source
 	cfg    Config
 
-	change  sync.Mutex // is held while a document is read, one at a time
-	refused []byte     // the bad text that was told of last
+	change sync.Mutex // is held while a document is read, one at a time
+	bad    badDocument
+	// failing says that the problem that is told of is one of the source, and not of the document.
+	failing bool
+	passed  int // the last watch that a change went past, from here to the source
 
 	mu      sync.Mutex      // is held for a moment; what it guards is written under both
 	applied source.Document // what takes are decided by
@@ -65,6 +67,14 @@ type Live struct {
 	told    int           // how often it had when First returned
 	looked  chan struct{} // closed, and another, with each
 	again   context.CancelFunc
+	watch   int // how many watches have begun
+}
+
+// badDocument is what the source has that was not put in place; none where the text is nil.
+type badDocument struct {
+	text []byte
+	err  error
+	told bool // and need not be told of again
 }
 
 // Status says which rules are in place, and what stands in the way of newer ones.
@@ -92,7 +102,7 @@ func New(engine Engine, src source.Source, cfg *Config) (*Live, error) {
 	if engine == nil || src == nil {
 		return nil, errors.New("live: New needs an engine, such as rules.New's, and a source, such as NewFile's")
 	}
-	l := &Live{engine: engine, source: src, looked: make(chan struct{}), status: Status{Source: src.Name()}}
+	l := &Live{engine: engine, source: src, passed: -1, looked: make(chan struct{}), status: Status{Source: src.Name()}}
 	if cfg != nil {
 		l.cfg = *cfg
 	}
@@ -115,6 +125,7 @@ func (l *Live) Run(ctx context.Context) error {
 		watching, stop := context.WithCancel(ctx)
 		l.mu.Lock()
 		l.again = stop
+		l.watch++
 		l.mu.Unlock()
 		err := l.source.Watch(watching, l.deliver)
 		reread := watching.Err() != nil
@@ -133,8 +144,13 @@ func (l *Live) Run(ctx context.Context) error {
 // Reread makes Run ask the source anew, as if it had just begun.
 func (l *Live) Reread() {
 	l.change.Lock()
-	l.refused = nil // so that who asks is told again
+	l.bad.told = false // so that who asks is told again
 	l.change.Unlock()
+	l.rewatch()
+}
+
+// rewatch ends the watch that runs, and so begins another.
+func (l *Live) rewatch() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.again != nil {
@@ -181,137 +197,10 @@ func (l *Live) Document() (source.Document, bool) {
 	return l.applied, l.status.Loaded
 }
 
-// Replace changes the rules at their source, where programs may, and here at once. Expect and by are as in
-// [source.Editor.Push]; durations after "until" begin now. The error is [rules.Errors] of a text that is bad, a
-// [*source.ReadOnlyError], a [*source.ConflictError], or what the source failed with. It returns the version that the
-// rules have now.
-func (l *Live) Replace(ctx context.Context, text []byte, by string, expect int64) (int64, error) {
-	editor, ok := l.source.(source.Editor)
-	if !ok {
-		return 0, &source.ReadOnlyError{Origin: l.origin()}
-	}
-	text, err := rules.Absolute("rules", text, l.cfg.Now(), l.engine.Set())
-	if err != nil {
-		return 0, err
-	}
-	version, err := editor.Push(ctx, text, by, expect)
-	if err != nil {
-		return 0, err
-	}
-	l.change.Lock()
-	defer l.change.Unlock()
-	if version > l.applied.Version { // else a later change was faster
-		l.apply(source.Document{Text: text, Version: version, Origin: l.origin(), By: by})
-	}
-	return version, nil
-}
-
 // origin says where the rules come from as far as is known.
 func (l *Live) origin() string {
 	if o, ok := l.source.(interface{ Origin() string }); ok {
 		return o.Origin()
 	}
 	return l.source.Name()
-}
-
-// deliver takes what the source has.
-func (l *Live) deliver(doc source.Document, err error) {
-	l.change.Lock()
-	defer l.change.Unlock()
-	switch {
-	case errors.Is(err, source.ErrUnchanged):
-		if l.refused == nil { // else the document is still the bad one
-			l.well("the source of the rules works again")
-		}
-	case err != nil:
-		l.failed(err)
-	default:
-		l.apply(doc)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.looks++
-	close(l.looked)
-	l.looked = make(chan struct{})
-}
-
-// apply puts the rules of a document in place, if they are good and others than before. Its callers hold l.change.
-func (l *Live) apply(doc source.Document) {
-	switch {
-	case l.status.Loaded && bytes.Equal(doc.Text, l.applied.Text):
-		l.refused = nil
-		l.mu.Lock()
-		l.applied.Version = max(l.applied.Version, doc.Version) // a file that was touched
-		l.status.Version = l.applied.Version
-		l.mu.Unlock()
-		l.count(Unchanged)
-		l.well("the rules at the source are again those that are in place")
-		return
-	case l.refused != nil && bytes.Equal(doc.Text, l.refused):
-		return // which was told of already
-	}
-	set, err := rules.Parse(doc.Origin, doc.Text)
-	if err != nil {
-		l.invalid(doc, err)
-		return
-	}
-	l.refused = nil
-	var at time.Time
-	if doc.Version != 0 {
-		at = doc.Time()
-	}
-	// A document may be older than the one before it, where a server has lost its last changes: the engine sees to it that
-	// it counts as a later change all the same.
-	changes := l.engine.Swap(set, at)
-	now := l.cfg.Now()
-	l.mu.Lock()
-	l.applied = doc
-	l.status = Status{
-		Source: l.source.Name(), Loaded: true, Version: doc.Version, Origin: doc.Origin, By: doc.By,
-		Applied: now, Rules: len(set.Rules()),
-	}
-	l.mu.Unlock()
-	l.count(Applied)
-	l.cfg.Logger.Info("the rules are in place", slog.String("source", l.source.Name()), slog.String("origin", doc.Origin),
-		slog.Int64("version", doc.Version), slog.String("by", doc.By), slog.Int("rules", len(set.Rules())), slog.Int("changed", len(changes)))
-	l.audit(doc, changes, now)
-}
-
-// invalid takes note of a bad document.
-func (l *Live) invalid(doc source.Document, err error) {
-	l.refused = bytes.Clone(doc.Text)
-	l.setProblem(err)
-	l.count(Invalid)
-	l.cfg.Logger.Error("the change of the rules is bad, and is not made", slog.String("source", l.source.Name()), slog.String("origin", doc.Origin),
-		slog.Int64("version", doc.Version), slog.String("by", doc.By), slog.Int("mistakes", mistakes(err)), slog.String("error", firstLines(err)))
-}
-
-// failed takes note of a source that fails.
-func (l *Live) failed(err error) {
-	l.count(Failed)
-	first := l.status.Problem == nil || l.status.Problem.Error() != err.Error()
-	l.setProblem(err)
-	if first {
-		l.cfg.Logger.Warn("the rules cannot be had from their source, and stay as they are", slog.String("source", l.source.Name()), slog.Any("error", err))
-	}
-}
-
-// well takes note that nothing stands in the way any more.
-func (l *Live) well(how string) {
-	if l.status.Problem != nil && l.status.Loaded {
-		l.setProblem(nil)
-		l.cfg.Logger.Info(how, slog.String("source", l.source.Name()), slog.Int64("version", l.status.Version))
-	}
-}
-
-func (l *Live) setProblem(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.status.Problem = err
-}
-
-func (l *Live) count(o Outcome) {
-	if l.cfg.Count != nil {
-		l.cfg.Count(l.source.Name(), o)
-	}
 }
