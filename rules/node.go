@@ -103,6 +103,8 @@ type decoder struct {
 	errs  Errors
 	relax bool // whether a limit may end after a duration, and without saying what comes then
 	ends  []end
+	// compared is how many pairs of overrides were held against each other, for a test that there are not too many.
+	compared int
 }
 
 // fail takes down a mistake at the node.

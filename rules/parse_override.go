@@ -20,7 +20,7 @@ func (d *decoder) overrides(n *yaml.Node, r *Rule) {
 		d.fail(target(n), KindSharedKey, "overrides on a rule without a key: its one bucket would have several limits", "add a key, as in key: [user], or write rules of their own")
 		return
 	}
-	var reach reached
+	var good []*yaml.Node // those whose conditions could be read; nil for the others
 	for _, node := range nodes {
 		node = target(node)
 		fields, ok := d.mapping(node, "an override", overrideKeys...)
@@ -32,15 +32,24 @@ func (d *decoder) overrides(n *yaml.Node, r *Rule) {
 		if f, ok := fields["match"]; ok {
 			o.Match = d.match(f.value)
 			d.checkShared(f.value, r, o)
-			if len(d.errs) == before {
-				d.checkReached(node, r, o, &reach)
-			}
 		} else {
 			d.fail(node, KindMissing, `the override has no "match"`, "say for which values of the key it is; what counts for all is the rule's own limit")
 		}
+		read := node
+		if len(d.errs) > before || len(o.Match) == 0 {
+			read = nil
+		}
+		good = append(good, read)
 		o.Limit = d.limit(node, fields, r, o)
 		r.Overrides = append(r.Overrides, *o)
 	}
+	reach := newReached(r.Overrides, good)
+	for i, node := range good {
+		if node != nil {
+			d.checkReached(node, r, &r.Overrides[i], reach)
+		}
+	}
+	d.compared += reach.compared
 }
 
 // checkShared refuses conditions on what the key is not made of: two requests of one bucket would have two limits, and
@@ -60,12 +69,6 @@ func (d *decoder) checkShared(n *yaml.Node, r *Rule, o *Override) {
 		d.fail(at, KindSharedKey, fmt.Sprintf("%q is no part of the key [%s], so that two of its values could share a bucket under two limits",
 			attribute, strings.Join(r.Key, ", ")), fmt.Sprintf("add %q to the key, or write a rule of its own that matches it", attribute))
 	}
-}
-
-// reached is the overrides of a rule that came before, to find one that can never apply.
-type reached struct {
-	values map[string]int // the line of the override, by attribute and exact value: those with this one condition alone
-	others []Override
 }
 
 // checkReached refuses an override that can never apply.
@@ -90,22 +93,14 @@ func (d *decoder) checkReached(n *yaml.Node, r *Rule, o *Override, reach *reache
 			}
 		}
 	}
-	for i := range reach.others {
-		if e := &reach.others[i]; e.Match.covers(o.Match) {
-			unreachable(fmt.Sprintf("the override can never apply: the one at line %d takes all that it matches", e.Line), "put it before that one, or remove it")
-			return
-		}
-	}
-	values := []string(nil)
-	if len(o.Match) == 1 && len(o.Match[0].none) == 0 {
-		values = o.Match[0].exact()
-	}
-	if values == nil {
-		reach.others = append(reach.others, *o)
+	if e := reach.covering(o); e != nil {
+		unreachable(fmt.Sprintf("the override can never apply: the one at line %d takes all that it matches", e.Line), "put it before that one, or remove it")
 		return
 	}
-	if reach.values == nil {
-		reach.values = map[string]int{}
+	values := o.values()
+	if values == nil {
+		reach.add(o)
+		return
 	}
 	free := false
 	var lines []int

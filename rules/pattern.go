@@ -77,7 +77,7 @@ func newPattern(attribute, text string) (p pattern, negated bool, err error) {
 	case 2:
 		p.kind, p.across, p.suffix = globPattern, p.parts[0].stars == 2, p.parts[1].literal
 	default:
-		p.kind, p.rest = globPattern, &lazyRegexp{text: globRegexp(p.parts, "[^/]*")}
+		p.kind, p.rest = globPattern, &lazyRegexp{text: globRegexp(p.parts)}
 	}
 	return p, negated, nil
 }
@@ -112,15 +112,15 @@ func globParts(text string) ([]globPart, error) {
 	return append(parts, globPart{literal: b.String()}), nil
 }
 
-// globRegexp writes the parts as a regular expression, with one for "*".
-func globRegexp(parts []globPart, star string) string {
+// globRegexp writes the parts as a regular expression.
+func globRegexp(parts []globPart) string {
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)
 	for _, p := range parts {
 		b.WriteString(regexp.QuoteMeta(p.literal))
 		switch p.stars {
 		case 1:
-			b.WriteString(star)
+			b.WriteString(`[^/]*`)
 		case 2:
 			b.WriteString(".*")
 		}
@@ -190,13 +190,45 @@ func (p *pattern) covers(q *pattern) bool {
 		text.WriteString(part.literal)
 		switch part.stars {
 		case 1:
-			text.WriteByte(0)
+			text.WriteByte(oneStar)
 		case 2:
-			text.WriteByte(1)
+			text.WriteByte(twoStars)
 		}
 	}
-	re, err := regexp.Compile(globRegexp(p.parts, `[^/\x01]*`))
-	return err == nil && re.MatchString(text.String())
+	return takesUp(p.parts, text.String())
+}
+
+// What stands for the wildcards of a glob that is held against another; no pattern has control characters.
+const (
+	oneStar  = '\x00'
+	twoStars = '\x01'
+)
+
+// takesUp reports whether the parts fit a text in which wildcards are characters. It compiles nothing, since a file may have many
+// pairs of globs; the steps are as many as the text has characters, for each part.
+func takesUp(parts []globPart, text string) bool {
+	first, last := parts[0].literal, parts[len(parts)-1].literal
+	if !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
+		return false
+	}
+	at := make([]bool, len(text)+1) // where what came before may end
+	next := make([]bool, len(text)+1)
+	at[0] = true
+	for _, part := range parts {
+		clear(next)
+		for i, may := range at {
+			if may && strings.HasPrefix(text[i:], part.literal) {
+				next[i+len(part.literal)] = true
+			}
+		}
+		for i := 0; part.stars > 0 && i < len(text); i++ {
+			if next[i] && (part.stars == 2 || text[i] != '/' && text[i] != twoStars) {
+				next[i+1] = true
+			}
+		}
+		at, next = next, at
+	}
+	return at[len(text)]
 }
 
 // overlaps reports whether a value may fit both, where q is no glob.
