@@ -144,6 +144,7 @@ func (p *pattern) features(attribute string) []feature {
 		return []feature{blockFeature(attribute, p.block)}
 	case exactPattern:
 		return []feature{of(itsValue, p.literal)}
+	case globPattern:
 	}
 	fs := []feature{of(itsStart, p.literal)}
 	last := len(p.parts) - 1

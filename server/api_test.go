@@ -151,7 +151,7 @@ func TestChangesAreRefused(t *testing.T) {
 		{`{"yaml":"","version":0}`, 400, "empty"},
 		{`{"yml":"","version":0}`, 400, `\"yml\" is unknown`},
 		{`{"yaml":"` + strings.Repeat("a", maxRulesBody) + `","version":0}`, 413, "KiB"},
-		{`{"yaml":"` + strings.Repeat("a", source.MaxText+1) + `","version":0}`, 400, "bytes"},
+		{`{"yaml":"` + strings.Repeat("a", source.MaxText+1) + `","version":0}`, 400, "too long"},
 		{``, 400, "empty"},
 	} {
 		if code, body := put(s, test.body); code != test.status || !strings.Contains(body, test.text) {

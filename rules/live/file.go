@@ -175,7 +175,7 @@ func readFile(path string) ([]byte, fs.FileInfo, error) {
 	case !before.Mode().IsRegular():
 		return nil, nil, fmt.Errorf("%s is not a regular file: its changes could not be seen", path)
 	case before.Size() > source.MaxText:
-		return nil, nil, fmt.Errorf("%s has %d bytes: rules have at most %d", path, before.Size(), source.MaxText)
+		return nil, nil, source.TooLong(path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText is the longest text that an editor takes, in bytes.
+// MaxText is the longest text that rules may have, in bytes, wherever they are from.
 const MaxText = 4 << 20
 
 // maxBy is the longest name of who makes a change, in bytes.
@@ -20,7 +20,7 @@ func CheckPush(text []byte, by string, expect int64) error {
 	case len(strings.TrimSpace(string(text))) == 0:
 		return errors.New("the text of the rules is empty: to let everything pass, push rules that say so")
 	case len(text) > MaxText:
-		return fmt.Errorf("the text of the rules has %d bytes: at most %d", len(text), MaxText)
+		return TooLong("the text")
 	case !utf8.Valid(text):
 		return errors.New("the text of the rules is not UTF-8")
 	case len(by) > maxBy || !utf8.ValidString(by) || strings.ContainsFunc(by, unicode.IsControl):
@@ -29,6 +29,11 @@ func CheckPush(text []byte, by string, expect int64) error {
 		return fmt.Errorf("version %d cannot be expected: give the one that was pulled, 0 for none, or AnyVersion", expect)
 	}
 	return nil
+}
+
+// TooLong is the error of a text above [MaxText], so that all who read rules say the same. Name says which text.
+func TooLong(name string) error {
+	return fmt.Errorf("%s is too long: rules have at most %d bytes", name, MaxText)
 }
 
 func shorten(s string) string {

@@ -31,14 +31,24 @@ all of them have a change within a second, and check it before they take it.`,
 	return cmd
 }
 
-// readRules reads a file of rules, or standard input.
-func readRules(cmd *cobra.Command, file string) (text []byte, name string, err error) {
+// readRules reads a file of rules, or standard input, as much of it as serve does.
+func readRules(stdin io.Reader, file string) (text []byte, name string, err error) {
+	name, in := file, stdin
 	if file == standardInput {
-		text, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), source.MaxText+1))
-		return text, "stdin", err
+		name = "stdin"
+	} else {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, "", err
+		}
+		defer f.Close()
+		in = f
 	}
-	text, err = os.ReadFile(file)
-	return text, file, err
+	text, err = io.ReadAll(io.LimitReader(in, source.MaxText+1))
+	if err == nil && len(text) > source.MaxText {
+		err = source.TooLong(name)
+	}
+	return text, name, err
 }
 
 // badRules ends a command with every mistake of a file on a line of its own.

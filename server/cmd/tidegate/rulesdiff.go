@@ -55,7 +55,7 @@ func (f *diffFlags) run(cmd *cobra.Command, files []string) error {
 	if err != nil {
 		return err
 	}
-	text, name, err := readRules(cmd, files[len(files)-1])
+	text, name, err := readRules(cmd.InOrStdin(), files[len(files)-1])
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (f *diffFlags) run(cmd *cobra.Command, files []string) error {
 // before returns what is compared with, nil for no rules, and the time at which durations begin.
 func (f *diffFlags) before(cmd *cobra.Command, files []string) (*rules.Set, time.Time, error) {
 	if len(files) == 2 {
-		text, name, err := readRules(cmd, files[0])
+		text, name, err := readRules(cmd.InOrStdin(), files[0])
 		if err != nil {
 			return nil, time.Time{}, err
 		}

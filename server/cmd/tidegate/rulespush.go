@@ -59,7 +59,7 @@ func (f *pushFlags) run(cmd *cobra.Command, file string) error {
 	if by == "" {
 		by = whoami()
 	}
-	text, name, err := readRules(cmd, file)
+	text, name, err := readRules(cmd.InOrStdin(), file)
 	if err != nil {
 		return err
 	}

@@ -4,15 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tidegate-go/tidegate/rules"
 )
-
-// maxRulesFile bounds a file of rules: many times what ten thousand rules need.
-const maxRulesFile = 64 << 20
 
 func newValidate() *cobra.Command {
 	var asJSON bool
@@ -21,7 +17,7 @@ func newValidate() *cobra.Command {
 		Short: "Check files of rules, and say everything that is wrong with them",
 		Long: `Validate reads files of rules as serve does. It prints a line for each mistake, "file:line:column: what is wrong (hint)",
 or a line for each file if there is none. - is standard input.
-It exits with 0 if all files are good, 1 if any is not, 2 if one cannot be read.`,
+It exits with 0 if all files are good, 1 if any is not, 2 if one cannot be read or is longer than serve takes: 4 MiB.`,
 		Example: `  tidegate validate rules.yaml
   tidegate validate rules/*.yaml --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -87,23 +83,9 @@ func validate(cmd *cobra.Command, files []string, asJSON bool) error {
 
 // loadRules reads the rules of a file, or of standard input where it is called "-".
 func loadRules(stdin io.Reader, file string) (*rules.Set, error) {
-	name, in := file, stdin
-	if file == "-" {
-		name = "stdin"
-	} else {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxRulesFile+1))
-	switch {
-	case err != nil:
+	text, name, err := readRules(stdin, file)
+	if err != nil {
 		return nil, err
-	case len(data) > maxRulesFile:
-		return nil, fmt.Errorf("%s: above %d MiB, which no file of rules is", name, maxRulesFile>>20)
 	}
-	return rules.Parse(name, data)
+	return rules.Parse(name, text)
 }
