@@ -33,12 +33,15 @@ type Config struct {
 //
 // The version of rules that were pushed is the time at which they were. Rules that were written by other programs have no
 // time: their version is that of the last push plus the number of revisions since, so that it grows, and is the same for all.
+// What is known of the last push lies beside the rules. Where it was deleted, it is looked for in etcd's history; once that is
+// compacted, the version is the number of the revision alone, far below those before, until the rules are pushed again.
 type Rules struct {
 	client *clientv3.Client
 	own    bool // the client is ours to close
 	key    string
 	origin string
 	cfg    Config
+	lost   lost
 }
 
 var (
@@ -138,6 +141,8 @@ func (r *Rules) Origin() string { return r.origin }
 type info struct {
 	Version int64  `json:"version"`
 	By      string `json:"by,omitempty"`
+	// Former is the version that was replaced, 0 for none; nil where it is not known.
+	Former *int64 `json:"former,omitempty"`
 }
 
 // at is a document, and the revision at which it was written; 0 for none.
@@ -145,6 +150,7 @@ type at struct {
 	doc      source.Document
 	revision int64
 	last     int64 // the highest version so far, also where the rules are gone
+	former   int64 // the version that it replaced, -1 where that is not known
 	store    int64 // the revision of etcd when it was read
 }
 
@@ -167,13 +173,15 @@ func (r *Rules) get(ctx context.Context) (at, error) {
 	if err != nil {
 		return at{}, r.failure(ctx, err)
 	}
-	now := at{store: resp.Header.GetRevision()}
-	var in info
-	var pushed int64 // the revision of the last push; 0: of none that can be read
-	if kvs := resp.Responses[1].GetResponseRange().GetKvs(); len(kvs) > 0 && json.Unmarshal(kvs[0].GetValue(), &in) == nil && in.Version > 0 {
-		now.last, pushed = in.Version, kvs[0].GetModRevision()
-	}
+	now := at{store: resp.Header.GetRevision(), former: -1}
+	in, pushed := readInfo(resp.Responses[1].GetResponseRange().GetKvs())
 	kvs := resp.Responses[0].GetResponseRange().GetKvs()
+	if len(kvs) > 0 && pushed == 0 {
+		if in, pushed, err = r.lostInfo(bounded, kvs[0]); err != nil {
+			return at{}, r.failure(ctx, err)
+		}
+	}
+	now.last = in.Version
 	if len(kvs) == 0 {
 		return now, nil
 	}
@@ -182,6 +190,9 @@ func (r *Rules) get(ctx context.Context) (at, error) {
 	now.doc = source.Document{Text: kvs[0].GetValue(), Version: now.last, Origin: r.origin}
 	if now.revision == pushed {
 		now.doc.By = in.By
+		if in.Former != nil {
+			now.former = *in.Former
+		}
 	}
 	return now, nil
 }
@@ -197,13 +208,14 @@ func (r *Rules) Push(ctx context.Context, text []byte, by string, expect int64) 
 		switch {
 		case err != nil:
 			return 0, err
+		case now.revision != 0 && string(now.doc.Text) == string(text) &&
+			(expect == source.AnyVersion || expect == now.doc.Version || expect == now.former):
+			return now.doc.Version, nil
 		case expect != source.AnyVersion && expect != now.doc.Version:
 			return 0, &source.ConflictError{Expected: expect, Current: now.doc.Version}
-		case now.revision != 0 && string(now.doc.Text) == string(text):
-			return now.doc.Version, nil
 		}
 		version := source.NextVersion(r.cfg.Now().UnixMicro(), now.last)
-		if done, err := r.put(ctx, text, info{version, by}, now.revision); err != nil || done {
+		if done, err := r.put(ctx, text, info{version, by, &now.doc.Version}, now.revision); err != nil || done {
 			return version, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 type Memory struct {
 	mu      sync.Mutex
 	doc     source.Document
+	former  int64         // the version that it replaced; -1: it replaced none
 	changed chan struct{} // closed, and another, with each change
 	now     func() time.Time
 }
@@ -27,7 +28,7 @@ var (
 // NewMemory returns a source that begins with the text, under version 0. Origin says where that is from: "the built-in
 // example".
 func NewMemory(text []byte, origin string) *Memory {
-	return &Memory{doc: source.Document{Text: bytes.Clone(text), Origin: origin}, changed: make(chan struct{}), now: time.Now}
+	return &Memory{doc: source.Document{Text: bytes.Clone(text), Origin: origin}, former: -1, changed: make(chan struct{}), now: time.Now}
 }
 
 // Name is "memory".
@@ -69,14 +70,15 @@ func (m *Memory) Push(_ context.Context, text []byte, by string, expect int64) (
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	there := bytes.Equal(text, m.doc.Text)
 	switch {
+	case there && (expect == source.AnyVersion || expect == m.doc.Version || expect == m.former):
+		return m.doc.Version, nil
 	case expect != source.AnyVersion && expect != m.doc.Version:
 		return 0, &source.ConflictError{Expected: expect, Current: m.doc.Version}
-	case bytes.Equal(text, m.doc.Text):
-		return m.doc.Version, nil
 	}
 	m.doc.Text, m.doc.By = bytes.Clone(text), by
-	m.doc.Version = source.NextVersion(m.now().UnixMicro(), m.doc.Version)
+	m.former, m.doc.Version = m.doc.Version, source.NextVersion(m.now().UnixMicro(), m.doc.Version)
 	close(m.changed)
 	m.changed = make(chan struct{})
 	return m.doc.Version, nil

@@ -49,7 +49,8 @@ type Editor interface {
 
 	// Push replaces the document by the text if its version is still expect, of which 0 says that there is none yet and
 	// [AnyVersion] that it does not matter. It is a [*ConflictError] if it is not. By says who changes it: one line.
-	// It returns the version that the text has now. A text that is there already stays, with its version.
+	// It returns the version that the text has now. A text that is there already stays, with its version, if that is expect, or if
+	// expect is what it replaced: so a push can be repeated when its answer was lost, and is no conflict with itself.
 	//
 	// The text is not read: whoever pushes has made sure that it is good.
 	Push(ctx context.Context, text []byte, by string, expect int64) (version int64, err error)

@@ -23,7 +23,8 @@ func newRulesPush() *cobra.Command {
 		Use:   "push FILE --store URL",
 		Short: "Replace the shared rules by a file",
 		Long: `Push checks a file of rules (- is standard input) and puts it in the place of those that are shared, for all services at once.
-With --expect it does so only if the version is still the one that was pulled; 0 expects none.
+With --expect it does so only if the version is still the one that was pulled; 0 expects none. Repeated as it was, since its answer
+was lost, such a push changes nothing, says so, and exits with 0.
 
 A duration after "until" begins now: "unlimited until 10m" ends in ten minutes, and then the limit is what it was before.
 
