@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -18,7 +19,7 @@ import (
 // FileConfig says how a [File] is watched. The zero FileConfig, like a nil one, is the documented default.
 type FileConfig struct {
 	// Settle is how long a file must have been left alone before it is read, so that one which is being written is not
-	// taken for a shorter one. Default: 100 ms.
+	// taken for a shorter one. Only the first rules of it are read at once. Default: 100 ms.
 	Settle time.Duration
 	// Poll is how often it is looked at whether or not the system tells of a change: some file systems tell of none.
 	// Default: 2 s.
@@ -37,6 +38,8 @@ type File struct {
 	path string // absolute, so that it stays the same file
 	name string // as it was given
 	cfg  FileConfig
+	// had says that the file was delivered, so that somebody has rules of it.
+	had atomic.Bool
 }
 
 var _ source.Source = (*File)(nil)
@@ -78,7 +81,10 @@ func (f *File) Watch(ctx context.Context, deliver func(source.Document, error)) 
 	defer w.close()
 	r := &fileReader{file: f, deliver: deliver}
 	r.seen, _ = os.Stat(f.path)
-	again := r.read() // at once, whether or not it has settled: there are no other rules yet
+	again := true
+	if !f.had.Load() {
+		again = r.read() // at once, whether or not it has settled: there are no other rules yet
+	} // else it is watched anew, since somebody asks, perhaps while it is being written: the rules there are serve until it has settled
 	settle := time.NewTimer(f.cfg.Settle)
 	if !again {
 		settle.Stop()
@@ -156,6 +162,7 @@ func (r *fileReader) read() (again bool) {
 		return false
 	}
 	r.text, r.failed = text, ""
+	r.file.had.Store(true)
 	version := min(changeTime(info).UnixMicro(), time.Now().UnixMicro())
 	r.deliver(source.Document{Text: text, Version: max(version, 1), Origin: r.file.name}, nil)
 	return false

@@ -141,7 +141,8 @@ func (l *Live) Run(ctx context.Context) error {
 	}
 }
 
-// Reread makes Run ask the source anew, as if it had just begun.
+// Reread makes Run ask the source anew, as if it had just begun. A file is read once it has been left alone for a moment, as it is after
+// any change of it: who asks may do so while it is being written.
 func (l *Live) Reread() {
 	l.change.Lock()
 	l.bad.told = false // so that who asks is told again

@@ -46,7 +46,8 @@ func newServe() *cobra.Command {
 a second signal ends it at once.
 
 Rules come from --rules, and are changed while it runs: a file that is saved, or rules that are pushed; what is bad is logged,
-and the rules before stay. SIGHUP makes it look again. One rule is built in: example, 10/s burst 20, a bucket for each key.
+and the rules before stay. SIGHUP makes it look again,
+once the file has been left alone for a moment. One rule is built in: example, 10/s burst 20, a bucket for each key.
 
 While a store in Redis is away, takes are decided all the same, by this replica's share of each limit; /readyz and the log
 say so. How many replicas there are is learned from the store; --replicas is for one that starts while that is away.
