@@ -58,4 +58,8 @@ type swapping struct{ s *Server }
 func (w swapping) Set() *rules.Set { return w.s.engine.Set() }
 
 // Swap puts others in their place.
-func (w swapping) Swap(set *rules.Set, at time.Time) []rules.Change { return w.s.Swap(set, at) }
+func (w swapping) Swap(set *rules.Set, at time.Time) []rules.Change {
+	changes := w.s.Swap(set, at)
+	w.s.awaiting.Store(false)
+	return changes
+}

@@ -23,7 +23,7 @@ func (s *Server) routes() http.Handler {
 		"/v1/try":     s.try,
 		"/v1/outcome": s.outcome,
 	} {
-		mux.Handle("POST "+path, s.bounded(answer(e)))
+		mux.Handle("POST "+path, s.bounded(s.ruled(answer(e))))
 		mux.Handle(path, wrongMethod("POST"))
 	}
 	for path, e := range map[string]endpoint{

@@ -104,9 +104,13 @@ func (s *Server) changed(b *changeBody) ([]byte, error) {
 	if b.ForSeconds != nil {
 		limit += fmt.Sprintf(" until %ds", *b.ForSeconds)
 	}
-	version, text := s.document(s.engine.Set())
+	set := s.set()
+	version, text := s.document(set)
 	if version != *b.Version { // the text would be that of another version
 		return nil, &source.ConflictError{Expected: *b.Version, Current: version}
+	}
+	if set.Rule(*b.Rule) == nil {
+		return nil, &rules.UnknownRuleError{Rule: *b.Rule}
 	}
 	return rules.WithLimit("rules", []byte(text), *b.Rule, limit)
 }

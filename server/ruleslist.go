@@ -50,7 +50,7 @@ func (s *Server) listRules(_ http.ResponseWriter, r *http.Request) (reply, error
 	if err != nil {
 		return reply{}, err
 	}
-	set := s.engine.Set()
+	set := s.set()
 	out := rulesReply{Rules: []ruleReply{}}
 	out.Source, out.Editable, out.EditHint = s.followed.told()
 	out.Version, out.YAML = s.document(set)

@@ -79,6 +79,7 @@ type Server struct {
 	rules    *ruleCounter
 	running  atomic.Int64 // requests that count against MaxRequests
 	draining atomic.Bool
+	awaiting atomic.Bool // there are no rules yet; see AwaitRules
 	handler  http.Handler
 	mux      *http.ServeMux
 	large    atomic.Int64    // requests whose answers are large, that run

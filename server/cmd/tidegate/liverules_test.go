@@ -232,11 +232,12 @@ func TestServeEtcd(t *testing.T) {
 	srv := etcdtest.Start(t)
 	place := srv.URL("tidegate/rules")
 	s := launch(t, "--rules", place)
-	s.awaits(t, "there are no rules yet; it begins when some are there: tidegate rules push FILE --store "+place)
-	pushFile(t, place, versionText(1))
+	s.awaits(t, "there are no rules yet; takes are answered 503 until some are there: tidegate rules push FILE --store "+place)
 	s.awaits(t, "listening on")
 	text, _ := s.stderr.text()
 	s.url = listeningOn.FindStringSubmatch(text)[1]
+	pushFile(t, place, versionText(1))
+	eventually(t, time.Second, "the first rules are there", func() bool { return s.limit() > 0 })
 	if n := s.limit(); n != 1001 {
 		t.Errorf("the limit is %d", n)
 	}

@@ -46,8 +46,11 @@ func newServe() *cobra.Command {
 a second signal ends it at once.
 
 Rules come from --rules, and are changed while it runs: a file that is saved, or rules that are pushed; what is bad is logged,
-and the rules before stay. SIGHUP makes it look again,
-once the file has been left alone for a moment. One rule is built in: example, 10/s burst 20, a bucket for each key.
+and the rules before stay. SIGHUP makes it look again, once a file has been left alone for a moment. One rule is built in:
+example, 10/s burst 20, a bucket for each key.
+
+A file must be good at the start. Rules that are shared may come later: until then /healthz says 200, /readyz 503 and what is
+waited for, and takes are answered 503.
 
 While a store in Redis is away, takes are decided all the same, by this replica's share of each limit; /readyz and the log
 say so. How many replicas there are is learned from the store; --replicas is for one that starts while that is away.

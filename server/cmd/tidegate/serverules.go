@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/tidegate-go/tidegate/etcdrules"
@@ -26,8 +27,12 @@ const (
 	rulesInStore = "store"
 )
 
-// followRules keeps the server's rules as they are at their source, from when there are some until it is stopped.
-// A file must be good at the start. Rules that others push may come later: it waits for them until ctx ends.
+// firstPatience is how long the service waits for shared rules before it listens: so that one which is started while there are rules
+// has them with the first take.
+const firstPatience = 2 * time.Second
+
+// followRules keeps the server's rules as they are at their source, until it is stopped. A file must be good at the start. Rules that
+// others push may come later: the server says until then that it is not ready.
 func followRules(ctx context.Context, cmd *cobra.Command, s *server.Server, name, store string) (stop func(), err error) {
 	src, closeSource, err := openRulesSource(s, name, store)
 	if err != nil {
@@ -36,6 +41,11 @@ func followRules(ctx context.Context, cmd *cobra.Command, s *server.Server, name
 	l, err := s.LiveRules(src)
 	if err != nil {
 		return nil, errors.Join(err, closeSource())
+	}
+	_, shared := src.(source.Editor)
+	shared = shared && name != "" // the built-in example is there at once
+	if shared {
+		s.AwaitRules()
 	}
 	running, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -60,36 +70,45 @@ func followRules(ctx context.Context, cmd *cobra.Command, s *server.Server, name
 			}
 		})
 	}
-	if err := firstRules(ctx, cmd, l, src, name); err != nil {
-		stop()
-		return nil, err
+	if !shared {
+		if err := l.First(ctx); err != nil {
+			stop()
+			return nil, firstFailed(ctx, cmd, err)
+		}
+		return stop, nil
+	}
+	patience, cancel := context.WithTimeout(ctx, firstPatience)
+	defer cancel()
+	if err := l.First(patience); err != nil {
+		wg.Go(func() { tellWhenNone(running, cmd, l, name, err) })
 	}
 	return stop, nil
 }
 
-// firstRules waits until the rules are there.
-func firstRules(ctx context.Context, cmd *cobra.Command, l *live.Live, src source.Source, name string) error {
-	_, shared := src.(source.Editor)
-	told := false
-	for {
-		err := l.First(ctx)
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return &exitError{code: exitAllowed} // told to end before it began
-		case isBad(err):
-			return badRules(cmd, err)
-		case !shared:
-			return fmt.Errorf("--rules: %w", withoutPath(err))
-		case errors.Is(err, source.ErrNone) && !told:
-			told = true
-			place := ""
-			if name != rulesInStore {
-				place = " --store " + shownStore(name)
-			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: there are no rules yet; it begins when some are there: tidegate rules push FILE%s\n", cmd.CommandPath(), place)
+// firstFailed says why rules that must be good at the start are not.
+func firstFailed(ctx context.Context, cmd *cobra.Command, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return &exitError{code: exitAllowed} // told to end before it began
+	case isBad(err):
+		return badRules(cmd, err)
+	}
+	return fmt.Errorf("--rules: %w", withoutPath(err))
+}
+
+// tellWhenNone waits for shared rules, after a first attempt that ended so, and tells once how they come about if there are none. All
+// else is in the log.
+func tellWhenNone(ctx context.Context, cmd *cobra.Command, l *live.Live, name string, err error) {
+	for ; err != nil && ctx.Err() == nil; err = l.First(ctx) {
+		if !errors.Is(err, source.ErrNone) {
+			continue
 		}
+		place := ""
+		if name != rulesInStore {
+			place = " --store " + shownStore(name)
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there are no rules yet; takes are answered 503 until some are there: tidegate rules push FILE%s\n", cmd.CommandPath(), place)
+		return
 	}
 }
 
