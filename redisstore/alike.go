@@ -17,10 +17,10 @@ const newcomers = 64
 
 // join adds a caller to the waiter that a waiter of its own would come right after, if their takes are alike. It returns
 // which caller of that waiter it is, and what to wait for.
-func (d *dispatcher) join(items []item) (w *waiter, nth int, done chan struct{}) {
+func (d *dispatcher) join(items []item) (_ *waiter, nth int, done chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w = d.lastBefore(items[0].key)
+	w, ready := d.lastBefore(items[0].key)
 	if w == nil || !w.isLike(items) || w.callers >= maxTakes || d.queued >= maxQueued ||
 		d.store.elapsed()-w.since > d.store.cfg.Timeout/newcomers {
 		return nil, 0, nil
@@ -31,19 +31,23 @@ func (d *dispatcher) join(items []item) (w *waiter, nth int, done chan struct{})
 	nth = w.callers
 	w.callers++
 	d.queued++
+	if ready {
+		d.eager++
+		d.spawn()
+	}
 	return w, nth, w.others
 }
 
-// lastBefore returns the waiter that one of the bucket would come right after.
-func (d *dispatcher) lastBefore(key string) *waiter {
-	queue := d.ready
+// lastBefore returns the waiter that one of the bucket would come right after, and whether that is ready.
+func (d *dispatcher) lastBefore(key string) (w *waiter, ready bool) {
+	queue, ready := d.ready, true
 	if k := d.busy[key]; k != nil && !d.keepsOrder() {
-		queue = k.behind
+		queue, ready = k.behind, false
 	}
 	if len(queue) == 0 {
-		return nil
+		return nil, false
 	}
-	return queue[len(queue)-1]
+	return queue[len(queue)-1], ready
 }
 
 // isLike reports whether a take of these items is the same as that of the waiter, so that one may stand for both.

@@ -75,9 +75,10 @@ type dispatcher struct {
 	busy     map[string]*busyKey
 	spare    []*busyKey
 	ready    []*waiter // in the order in which they are to be decided
+	eager    int       // callers whose waiters are ready
 	queued   int       // callers whose waiters are ready or behind a busy key
 	inFlight int       // calls, and senders about to make one
-	flying   int       // waiters in these calls
+	flying   int       // takes in these calls
 	senders  int       // goroutines that send for others
 	forming  int       // senders that are about to look at ready
 	batch    uint64    // number of the latest
@@ -120,6 +121,7 @@ func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegat
 	}
 	if !d.behind(w) {
 		d.ready = append(d.ready, w)
+		d.eager++
 		d.spawn()
 	}
 	d.mu.Unlock()
@@ -222,6 +224,9 @@ func (d *dispatcher) free(key string) {
 	}
 	delete(d.busy, key)
 	d.ready = append(d.ready, k.behind...)
+	for _, w := range k.behind {
+		d.eager += w.callers
+	}
 	clear(k.behind)
 	k.behind = k.behind[:0]
 	k.use.reset()
@@ -250,7 +255,7 @@ func (d *dispatcher) behindOther(w *waiter, mine uint64) bool {
 
 // spawn starts a sender if something is ready and nobody will look at it.
 func (d *dispatcher) spawn() {
-	if len(d.ready) > 0 && d.forming == 0 && d.inFlight < maxInFlight && len(d.ready)*worthwhile >= d.flying {
+	if len(d.ready) > 0 && d.forming == 0 && d.inFlight < maxInFlight && d.eager*worthwhile >= d.flying {
 		d.forming++
 		d.senders++
 		d.inFlight++
@@ -280,7 +285,11 @@ func (d *dispatcher) send() {
 			d.deliver(late)
 			return
 		}
-		d.flying += len(batch)
+		flying := 0
+		for _, w := range batch {
+			flying += w.times
+		}
+		d.flying += flying
 		d.spawn() // what did not fit
 		d.mu.Unlock()
 		d.deliver(late)
@@ -295,7 +304,7 @@ func (d *dispatcher) send() {
 		cancel()
 
 		d.mu.Lock()
-		d.flying -= len(batch)
+		d.flying -= flying
 		d.forming++ // callers that are told now and ask again at once shall find somebody who forms
 		for _, w := range batch {
 			d.freeAll(w)
@@ -328,10 +337,11 @@ func (d *dispatcher) form(batch, late []*waiter) ([]*waiter, []*waiter) {
 	takes, keys, slow, charges := 0, 0, 0, 0
 	rest := d.ready[:0]
 	for i, w := range d.ready {
-		if takes >= maxTakes || keys >= maxKeys || slow >= maxSlow || charges >= maxSeveral {
+		if takes > 0 && takes+w.callers-len(w.left) > maxTakes || keys >= maxKeys || slow >= maxSlow || charges >= maxSeveral {
 			rest = append(rest, d.ready[i:]...)
 			break
 		}
+		d.eager -= w.callers
 		switch {
 		case len(w.left) == w.callers:
 			d.queued -= w.callers

@@ -23,10 +23,10 @@ func atRest(t *testing.T, s *Store) {
 	for {
 		d := &s.batches.all
 		d.mu.Lock()
-		state := fmt.Sprintf("busy %d ready %d queued %d in flight %d senders %d forming %d",
-			len(d.busy), len(d.ready), d.queued, d.inFlight, d.senders, d.forming)
+		state := fmt.Sprintf("busy %d ready %d eager %d queued %d in flight %d flying %d senders %d forming %d",
+			len(d.busy), len(d.ready), d.eager, d.queued, d.inFlight, d.flying, d.senders, d.forming)
 		d.mu.Unlock()
-		if state == "busy 0 ready 0 queued 0 in flight 0 senders 0 forming 0" {
+		if state == "busy 0 ready 0 eager 0 queued 0 in flight 0 flying 0 senders 0 forming 0" {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -352,5 +352,59 @@ func TestAlikeCallersShareAnEntry(t *testing.T) {
 			t.Errorf("caller %d was told that %v remain, not %d", i, got, want)
 		}
 	}
+	atRest(t, s)
+}
+
+// A batch holds no more takes than it may, though entries stand for many each, and callers of one key weigh as many as they
+// are, so that they do not wait for a batch of many other keys.
+func TestAlikeCallersAreCounted(t *testing.T) {
+	s := openStore(t, redistest.Start(t).URL(), &Config{Timeout: 20 * time.Second})
+	limit := parseLimit(t, "1000000/365day burst 1000000")
+	d := &dispatcher{store: s, batch: 1, forming: 1}
+	enter := func(n int, cost int64) {
+		for range n {
+			items := make([]item, 1)
+			if err := s.fill(items, []tidegate.Charge{{Rule: "r", Key: "k", Limit: limit, Cost: cost}}); err != nil {
+				t.Fatal(err)
+			}
+			if w, _, _ := d.join(items); w == nil {
+				w = s.batches.newWaiter(items)
+				w.since = s.elapsed()
+				d.ready = append(d.ready, w)
+				d.eager++
+				d.queued++
+			}
+		}
+	}
+	enter(maxTakes-1, 1)
+	enter(maxTakes, 2)
+	enter(5, 3)
+	if batch, _ := d.form(nil, nil); len(batch) != 1 || batch[0].times != maxTakes-1 {
+		t.Fatalf("the first batch has %d entries", len(batch))
+	}
+	if batch, _ := d.form(nil, nil); len(batch) != 0 || d.eager != 0 || d.queued != maxTakes+5 {
+		t.Errorf("%d entries of a bucket that is in flight, %d eager, %d queued", len(batch), d.eager, d.queued)
+	}
+
+	// As if a batch of so many other takes was in flight, and did not come back.
+	const flying = 96
+	d = &s.batches.all
+	d.mu.Lock()
+	d.flying, d.inFlight = flying, 1
+	d.senders++
+	d.mu.Unlock()
+	var wg sync.WaitGroup
+	for range flying / worthwhile {
+		wg.Go(func() {
+			if _, err := s.Take(context.Background(), []tidegate.Charge{{Rule: "r", Key: "hot", Limit: limit, Cost: 1}}, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	d.mu.Lock()
+	d.flying, d.inFlight = d.flying-flying, d.inFlight-1
+	d.senders--
+	d.mu.Unlock()
 	atRest(t, s)
 }

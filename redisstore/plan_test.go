@@ -27,7 +27,7 @@ func (c asker) answer() ([]tidegate.Decision, error) {
 // which somebody else may have left.
 func batchOf(t *testing.T, s *Store, charges [][]tidegate.Charge, alike func() bool) (takes []*taking, callers []asker, free func()) {
 	t.Helper()
-	d := &dispatcher{store: s, batch: 1}
+	d := &dispatcher{store: s, batch: 1, forming: 1} // who forms is this test
 	enter := func(cs []tidegate.Charge, leaves bool) {
 		items := make([]item, len(cs))
 		if err := s.fill(items, cs); err != nil {
@@ -41,6 +41,8 @@ func batchOf(t *testing.T, s *Store, charges [][]tidegate.Charge, alike func() b
 			c.w = s.batches.newWaiter(items)
 			c.w.since = s.elapsed()
 			d.ready = append(d.ready, c.w)
+			d.eager++
+			d.queued++
 		}
 		if leaves {
 			d.leave(c.w, c.nth)
@@ -55,8 +57,8 @@ func batchOf(t *testing.T, s *Store, charges [][]tidegate.Charge, alike func() b
 		enter(cs, false)
 	}
 	batch, late := d.form(nil, nil)
-	if len(late)+len(d.ready) > 0 {
-		t.Fatal("not all takes left together")
+	if len(late)+len(d.ready)+d.eager+d.queued > 0 {
+		t.Fatalf("not all takes left together: %d late, %d ready, %d eager, %d queued", len(late), len(d.ready), d.eager, d.queued)
 	}
 	for _, w := range batch {
 		takes = append(takes, &w.taking)

@@ -73,6 +73,6 @@ func (w *waiter) answer(nth int, decisions []tidegate.Decision) error {
 func (w *waiter) release() {
 	w.items, w.charges, w.decisions = w.items[:0], w.charges[:0], w.decisions[:0]
 	w.dry, w.err, w.each, w.ran = false, nil, nil, ran{}
-	w.others, w.formed, w.left = nil, false, w.left[:0]
+	w.others, w.formed = nil, false // and nobody left: else it is not put back
 	w.pool.Put(w)
 }
