@@ -59,6 +59,9 @@ func (q *queue) leave() { q.waiting.Add(-1) }
 
 // sleep waits for d, the end of the context or the closing of the queue.
 func sleep(ctx context.Context, closed <-chan struct{}, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -150,10 +150,15 @@ func (t *Transport) wait(r *http.Request, host string) error {
 	if t.cfg.Limiter == nil {
 		return nil
 	}
-	if err := t.waitForTurn(ctx, t.cfg.Key(r), host, end); err != nil {
+	turn, err := t.waitForTurn(ctx, t.cfg.Key(r), host, end)
+	if err != nil {
 		return err
 	}
-	return t.waitForPause(ctx, host, end) // one may have been asked for meanwhile
+	if err := t.waitForPause(ctx, host, end); err != nil { // one may have been asked for meanwhile
+		giveTurnBack(ctx, turn)
+		return err
+	}
+	return nil
 }
 
 // waitForPause returns when no pause is on. Each sleep may find that the pause has been prolonged.
@@ -173,50 +178,54 @@ func (t *Transport) waitForPause(ctx context.Context, host string, end time.Time
 	}
 }
 
-// waitForTurn charges the limiter, and returns when the charge's time has come.
-func (t *Transport) waitForTurn(ctx context.Context, key, host string, end time.Time) error {
+// waitForTurn charges the limiter, and returns when the charge's time has come, with what gives it back; nil where nothing does.
+func (t *Transport) waitForTurn(ctx context.Context, key, host string, end time.Time) (*tidegate.Reservation, error) {
 	have := time.Until(end)
 	if t.cfg.Refuse {
 		have = 0
 	}
-	d, reservation, err := t.charge(ctx, key, have)
+	d, turn, err := t.charge(ctx, key, have)
 	if err != nil {
 		if t.cfg.FailOpen && ctx.Err() == nil {
-			return nil
+			return nil, nil //nolint:nilnil // nothing was charged
 		}
-		return err
+		return nil, err
 	}
 	cause := error(&tidegate.DeadlineError{Need: d.RetryAfter, Have: max(0, have)})
 	if d.RetryAfter == tidegate.Never {
 		cause = tidegate.ErrNever
 	}
 	if !d.Allowed {
-		return &LimitedError{Host: host, RetryAfter: d.RetryAfter, cause: cause}
-	}
-	if d.Delay == 0 {
-		return nil
+		return nil, &LimitedError{Host: host, RetryAfter: d.RetryAfter, cause: cause}
 	}
 	if d.Delay <= have { // a leaky bucket has a queue of its own
 		if err = sleep(ctx, nil, d.Delay); err == nil {
-			return nil
+			return turn, nil
 		}
 	} else {
 		err = &LimitedError{Host: host, RetryAfter: d.Delay, cause: &tidegate.DeadlineError{Need: d.Delay, Have: max(0, have)}}
 	}
-	if reservation != nil {
-		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBack)
-		defer cancel()
-		_ = reservation.Cancel(back) // what cannot be given back stays charged
-	}
-	return err
+	giveTurnBack(ctx, turn)
+	return nil, err
 }
 
+// giveTurnBack cancels the charge of a request that is not sent.
+func giveTurnBack(ctx context.Context, turn *tidegate.Reservation) {
+	if turn == nil {
+		return
+	}
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBack)
+	defer cancel()
+	_ = turn.Cancel(back) // what cannot be given back stays charged
+}
+
+// charge takes a turn. It can be given back as long as its request may have to wait for a pause once its time has come.
 func (t *Transport) charge(ctx context.Context, key string, have time.Duration) (tidegate.Decision, *tidegate.Reservation, error) {
 	if t.cfg.Limiter.Limit().Algorithm == tidegate.SlidingLog {
 		d, err := t.cfg.Limiter.Allow(ctx, key)
 		return d, nil, err
 	}
-	r, err := t.cfg.Limiter.ReserveWithin(ctx, key, 1, have, 0)
+	r, err := t.cfg.Limiter.ReserveWithin(ctx, key, 1, have, max(0, have)+giveBack)
 	if err != nil {
 		return tidegate.Decision{}, nil, err
 	}
