@@ -120,10 +120,11 @@ func (g *gate) admit(c *Call, w *wait) (*held, error) {
 func (g *gate) passMessage(c *Call, message any, cost func(*Call) int64) error {
 	c.message = message
 	w := wait{gate: g}
-	err := g.pass(c, &w, cost(c))
-	w.end()
-	c.message = nil
-	return err
+	defer func() { // also when a function of the configuration panics, and its server recovers
+		w.end()
+		c.message = nil
+	}()
+	return g.pass(c, &w, cost(c))
 }
 
 // pass charges the cost, and waits for its turn as far as w allows. The error, which has a gRPC status, is nil when the call

@@ -21,16 +21,16 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	permit, err := s.admit(&cc.call)
 	defer permit.release()
 	if err == nil {
-		if s.tellAllowed && cc.call.decided {
-			md := metadata.MD{}
-			s.gate.addFields(md, &cc.call.decision)
-			ss.SetTrailer(md)
-		}
 		err = s.handle(srv, handler, s.wrap(ss, cc), &cc.call)
 	}
-	// A handler that goes on after a refusal, and then ends well, was not refused.
+	// Only now is it known which it is: trailers add up, and a limit is to be told once. A handler that goes on after a
+	// refusal, and then ends well, was not refused.
 	if r, ok := errors.AsType[*refusal](err); ok && r.gate == &s.gate {
 		ss.SetTrailer(r.trailer())
+	} else if s.tellAllowed && cc.call.decided {
+		md := metadata.MD{}
+		s.gate.addFields(md, &cc.call.decision)
+		ss.SetTrailer(md)
 	}
 	return err
 }
