@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -101,29 +100,6 @@ func TestQueueOfTokens(t *testing.T) {
 			if d != 0 {
 				t.Errorf("one was refused after %v, not at once", d)
 			}
-		}
-	})
-}
-
-// Round after round of a crowd leaves no memory behind.
-func TestQueueMemoryIsFlat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := middleware(t, limiter(t, "10 concurrent"), &httplimit.Config{Queue: httplimit.Queue{Length: 100, Wait: time.Second}})
-		h := m.Wrap(takes(100 * time.Millisecond))
-		heap := func() uint64 {
-			runtime.GC()
-			runtime.GC() // the pools are empty after two
-			var s runtime.MemStats
-			runtime.ReadMemStats(&s)
-			return s.HeapAlloc
-		}
-		crowd(2000, h)
-		before := heap()
-		for range 5 {
-			crowd(2000, h)
-		}
-		if after := heap(); after > before+512<<10 {
-			t.Errorf("the heap grew from %d to %d bytes", before, after)
 		}
 	})
 }
