@@ -33,7 +33,8 @@ type Config struct {
 	// knows nothing. Default: they pass, and are not charged. Anybody can send one, so that a handler behind the middleware has to
 	// do nothing but answer it: let a CORS handler do so outside, or a mux refuse the method; or charge them.
 	ChargePreflights bool
-	// Count says which requests are charged in the end. Default: [CountAll]. Others need a decider that is a [Reserver].
+	// Count says which requests are charged in the end. Default: [CountAll]. Others need a decider that is a [tidegate.Holder], as
+	// limiters and engines are.
 	Count Count
 	// Failed says which statuses are failures to Count. Default: 400 and above.
 	Failed func(status int) bool
@@ -45,11 +46,11 @@ type Config struct {
 	// the handler panicked. It is how a breaker for what is behind the handler learns; see package guard. Default: nobody is.
 	Outcome func(r *http.Request, status int, took time.Duration)
 
-	// Queue lets requests wait for their turn instead of refusing them. It needs a decider that is a [Reserver], or a
-	// limiter of permits. Default: none waits.
+	// Queue lets requests wait for their turn instead of refusing them. It needs a decider that is a [tidegate.Holder], as limiters
+	// and engines are. Default: none waits.
 	Queue Queue
 	// RenewEvery is how often the permit of a request is renewed while it is served, under a concurrency limit. Default: a
-	// third of the limit's TTL where the decider is a [tidegate.Limiter], else 20 s.
+	// third of the limit's TTL.
 	RenewEvery time.Duration
 
 	// Headers says in which syntax RateLimit-Policy and RateLimit are written. Default: [Draft11].
@@ -73,7 +74,7 @@ type Config struct {
 	// see [FromContext].
 	NoContext bool
 	// Logger is told when decisions begin to fail and when they are made again, and of misuse, once for each kind; never of
-	// a request. Default: nobody is.
+	// a request. Default: [slog.Default], as it is at the time; one with [slog.DiscardHandler] keeps it silent.
 	Logger *slog.Logger
 }
 
@@ -93,6 +94,9 @@ const (
 
 // Queue bounds how many requests wait for their turn, and for how long. Beyond either the answer is immediate. They wait in
 // the handler, with their connection: keep both small.
+//
+// Turns come in order, across replicas, where what is waited for comes with time. For permits those of one limiter come in order
+// within this process; under an engine, who asks when one is free has it.
 type Queue struct {
 	// Length is how many wait at once, over all keys. Default: 0, none.
 	Length int

@@ -96,3 +96,44 @@ func TestTurnIsGivenBackWhenItIsNotWaitedForTheSecondPause(t *testing.T) {
 		}
 	})
 }
+
+// A client that left while its request waited for its turn in a leaky bucket stayed charged, and all behind it waited for one that
+// never came.
+func TestTurnOfALeakyBucketIsGivenBack(t *testing.T) {
+	queue := httplimit.Queue{Length: 9, Wait: time.Minute}
+	for name, c := range map[string]struct {
+		decider func(t *testing.T) tidegate.Decider
+		cfg     httplimit.Config
+	}{
+		"limiter":           {func(t *testing.T) tidegate.Decider { t.Helper(); return limiter(t, "1/s leaky-bucket queue 5") }, httplimit.Config{}},
+		"limiter and queue": {func(t *testing.T) tidegate.Decider { t.Helper(); return limiter(t, "1/s leaky-bucket queue 5") }, httplimit.Config{Queue: queue}},
+		"engine": {func(t *testing.T) tidegate.Decider {
+			t.Helper()
+			return engine(t, "  - {name: api, limit: 1/s leaky-bucket queue 5}\n")
+		}, httplimit.Config{}},
+		"engine and queue": {func(t *testing.T) tidegate.Decider {
+			t.Helper()
+			return engine(t, "  - {name: api, limit: 1/s leaky-bucket queue 5}\n")
+		}, httplimit.Config{Queue: queue}},
+		"engine and permits": {func(t *testing.T) tidegate.Decider {
+			t.Helper()
+			return engine(t, "  - {name: api, limit: 1/s leaky-bucket queue 5}\n  - {name: busy, limit: 9 concurrent}\n")
+		}, httplimit.Config{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := middleware(t, c.decider(t), &c.cfg).Wrap(http.HandlerFunc(ok))
+				get(h)
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				if w := getWith(ctx, h); w.Code != http.StatusServiceUnavailable {
+					t.Errorf("one who left: %d", w.Code)
+				}
+				start := time.Now()
+				if w := get(h); w.Code != http.StatusOK || time.Since(start) != 900*time.Millisecond {
+					t.Errorf("the next: %d after %v, want 200 after 900ms, as if nobody had been before", w.Code, time.Since(start))
+				}
+			})
+		})
+	}
+}

@@ -75,13 +75,18 @@ func unixCeil(t time.Time) int64 {
 }
 
 // availableAfter is after which time there is more to take than now: one token where nothing remains of a bucket that
-// fills steadily, all of it otherwise.
+// fills steadily, all of it otherwise. For permits it is when to look again, as nobody knows when one is given back.
 func (m *Middleware) availableAfter(d *tidegate.Decision) time.Duration {
-	if d.Remaining > 0 || m.limiter.Limiter == nil || m.limiter.Rule() != d.Rule {
+	if m.teller == nil {
 		return d.ResetAfter
 	}
-	l := m.limiter.Limit()
-	if l.Algorithm != tidegate.TokenBucket && l.Algorithm != tidegate.LeakyBucket || l.Warmup > 0 || l.Shards > 1 {
+	l := m.teller.LimitOf(d.Rule, d.Limit)
+	switch {
+	case l == nil:
+		return d.ResetAfter
+	case l.Algorithm == tidegate.Concurrency:
+		return min(d.ResetAfter, permitRetry)
+	case d.Remaining > 0 || l.Algorithm != tidegate.TokenBucket && l.Algorithm != tidegate.LeakyBucket || l.Warmup > 0 || l.Shards > 1:
 		return d.ResetAfter
 	}
 	rest := time.Duration(float64(d.Limit-1) * float64(l.Per) / float64(l.Rate))

@@ -62,11 +62,13 @@ func TestPermitIsReleasedWhenTheClientIsGone(t *testing.T) {
 // forgetful is a limit of permits that expire, whatever is done.
 type forgetful struct{ tidegate.Decider }
 
-func (f forgetful) AcquireFor(context.Context, tidegate.Attributes, int64) (tidegate.Decision, httplimit.Permit, error) {
+func (f forgetful) HoldFor(context.Context, tidegate.Attributes, tidegate.Terms) (tidegate.Decision, tidegate.Hold, error) {
 	return tidegate.Decision{Allowed: true, Limit: 1, Rule: "api"}, f, nil
 }
+func (forgetful) TTL() time.Duration            { return time.Minute }
 func (forgetful) Renew(context.Context) error   { return tidegate.ErrUnknownID }
 func (forgetful) Release(context.Context) error { return tidegate.ErrUnknownID }
+func (forgetful) Cancel(context.Context) error  { return tidegate.ErrUnknownID }
 
 // A place that was lost is told once, and the response goes on.
 func TestLostPermitIsTold(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/textproto"
 	"sync/atomic"
@@ -18,19 +19,23 @@ type Middleware struct {
 	cfg      Config
 	clients  *clientip.Resolver
 	decider  tidegate.Decider
-	limiter  limiterDecider // the decider, where it is a limiter
-	reserver Reserver       // nil where the decider is none, or none is needed
-	acquirer Acquirer       // nil where the decider is none
-	queue    *queue         // nil where none waits
+	limiter  *tidegate.Limiter // the decider, where it is one
+	holder   tidegate.Holder   // the decider, where it is one, as limiters are
+	teller   tidegate.Teller   // the decider, where it is one, as limiters are
+	queue    *queue            // nil where none waits
 	names    *remembered[string]
 	policies *remembered[policy]
 	failing  atomic.Bool // whether the last decision failed
+	returns  returns
 }
 
 // New returns a middleware over a decider: a [*tidegate.Limiter], or an engine of many rules. A nil config is the default.
 // The error joins all that is wrong with the config.
 //
-// Over a limiter of permits a request holds one until its response is complete.
+// Over a limiter of permits a request holds one until its response is complete, and so it does over an engine whose rules limit what
+// is in flight, beside what others of its rules charge. What needs that, a Count or a Queue asks for a [tidegate.Holder], which
+// both are. A decider that is none just decides: permits are beyond it, and where its decision has a delay, a client that leaves
+// meanwhile stays charged.
 func New(decider tidegate.Decider, cfg *Config) (*Middleware, error) {
 	m := &Middleware{
 		decider:  decider,
@@ -107,25 +112,20 @@ func (m *Middleware) connect(fault func(format string, args ...any)) {
 		fault("the limiter is nil: look at the error of tidegate.New")
 		return
 	}
+	m.holder, _ = m.decider.(tidegate.Holder)
+	m.teller, _ = m.decider.(tidegate.Teller)
 	reserves := m.cfg.Count != CountAll || m.cfg.Queue.Length > 0
-	if isLimiter {
-		m.limiter = limiterDecider{limiter}
-		m.acquirer, m.reserver = m.limiter, m.limiter
+	switch {
+	case isLimiter:
+		m.limiter = limiter
 		switch a := limiter.Limit().Algorithm; {
 		case a == tidegate.Concurrency && m.cfg.Count != CountAll:
 			fault("Count is for limits that are charged: %q gives every place back", limiter.Limit())
 		case a == tidegate.SlidingLog && reserves:
 			fault("Count and Queue need reservations, which a sliding log has not: take a sliding window instead of %q", limiter.Limit())
 		}
-	} else {
-		m.acquirer, _ = m.decider.(Acquirer)
-		m.reserver, _ = m.decider.(Reserver)
-	}
-	if reserves && m.reserver == nil {
-		fault("Count and Queue need a decider that can reserve, such as a *tidegate.Limiter: %T is no httplimit.Reserver", m.decider)
-	}
-	if !reserves {
-		m.reserver = nil
+	case reserves && m.holder == nil:
+		fault("Count and Queue need a decider that can give back, such as a *tidegate.Limiter or a *rules.Engine: %T is no tidegate.Holder", m.decider)
 	}
 	if m.cfg.Queue.Length > 0 {
 		m.queue = newQueue(m.cfg.Queue)
@@ -134,11 +134,23 @@ func (m *Middleware) connect(fault func(format string, args ...any)) {
 
 // Close answers those that wait in the queue, with a 503, and lets none wait any more. Requests are decided on as before.
 // Register it with [http.Server.RegisterOnShutdown] where a shutdown is not to wait for the queue.
+//
+// It returns when what is being given back to the store has been, which for each request takes a second at most: call it once more
+// when the server has shut down and before the program ends, under permits or a Count, so that nothing is left to expire.
 func (m *Middleware) Close() error {
 	if m.queue != nil {
 		m.queue.close()
 	}
+	m.returns.wait()
 	return nil
+}
+
+// logger is where warnings go.
+func (m *Middleware) logger() *slog.Logger {
+	if m.cfg.Logger != nil {
+		return m.cfg.Logger
+	}
+	return slog.Default()
 }
 
 // Waiting returns how many wait in the queue now.
@@ -181,7 +193,7 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 			}, next, w, r)
 		case held == nil:
 			next.ServeHTTP(w, r)
-		case held.permit != nil:
+		case m.cfg.Count == CountAll: // the status is of no matter
 			defer held.done(0)
 			next.ServeHTTP(w, r)
 		default:

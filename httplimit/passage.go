@@ -112,31 +112,45 @@ func (m *Middleware) enter(ctx context.Context, a *attributes, p *Passage) {
 		m.undecided(ctx, err, p)
 		return
 	}
-	if m.failing.Load() && m.failing.Swap(false) && c.Logger != nil {
-		c.Logger.Info("httplimit: decisions are made again")
+	if m.failing.Load() && m.failing.Swap(false) {
+		m.logger().Info("httplimit: decisions are made again")
 	}
 	m.pass(d, p)
 }
 
 // decide asks the decider, in the way that the config and the limit want, and waits for the turn if that is later.
 func (m *Middleware) decide(ctx context.Context, a *attributes, cost int64, p *Passage) (tidegate.Decision, error) {
-	switch {
-	case m.limiter.Limiter != nil && m.limiter.permits():
+	if l := m.limiter; l != nil && l.Limit().Algorithm == tidegate.Concurrency { // now: SetLimit may change it
 		return m.acquireInTurn(ctx, a, cost, p)
-	case m.reserver != nil:
-		return m.reserve(ctx, a, cost, p)
-	case m.acquirer != nil && m.limiter.Limiter == nil:
-		return m.acquire(ctx, a, cost, p)
+	}
+	if m.holder != nil {
+		return m.hold(ctx, a, cost, p)
 	}
 	d, err := m.decider.Decide(ctx, a, cost)
-	if err == nil && d.Allowed && d.Delay > 0 {
+	if err == nil && d.Allowed {
 		err = sleep(ctx, nil, d.Delay)
 	}
 	return d, err
 }
 
+// permitRetry is after which time a request that found no permit is told to come again at the latest. The decision knows only
+// when one expires; most are given back long before.
+const permitRetry = time.Second
+
+// ofPermits reports whether the decision is by a limit of what is in flight.
+func (m *Middleware) ofPermits(d *tidegate.Decision) bool {
+	if m.teller == nil {
+		return false
+	}
+	l := m.teller.LimitOf(d.Rule, d.Limit)
+	return l != nil && l.Algorithm == tidegate.Concurrency
+}
+
 // pass tells the decision in the fields, and refuses what it does.
 func (m *Middleware) pass(d tidegate.Decision, p *Passage) {
+	if !d.Allowed && d.RetryAfter > permitRetry && d.RetryAfter != tidegate.Never && m.ofPermits(&d) {
+		d.RetryAfter = permitRetry
+	}
 	p.decision, p.decided = d, true
 	if d.Allowed {
 		m.describe(p, 0)
@@ -158,8 +172,8 @@ func (m *Middleware) undecided(ctx context.Context, err error, p *Passage) {
 		m.refuse(p, &Answer{Status: http.StatusServiceUnavailable, RetryAfter: m.retryAfter(time.Second), Err: err})
 		return
 	}
-	if !m.failing.Load() && !m.failing.Swap(true) && m.cfg.Logger != nil {
-		m.cfg.Logger.Warn("httplimit: decisions fail", "err", err, "fail_open", m.cfg.FailOpen)
+	if !m.failing.Load() && !m.failing.Swap(true) {
+		m.logger().Warn("httplimit: decisions fail", "err", err, "fail_open", m.cfg.FailOpen)
 	}
 	if !m.cfg.FailOpen {
 		m.refuse(p, &Answer{Status: http.StatusServiceUnavailable, RetryAfter: m.retryAfter(time.Second), Err: err})

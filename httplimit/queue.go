@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/tidegate-go/tidegate"
 )
 
 // queue bounds who waits. Those who wait for tokens know how long, and sleep once. Those who wait for a permit stand in a
@@ -124,84 +122,6 @@ func (q *queue) wake(key string) {
 		select {
 		case line[0] <- struct{}{}:
 		default: // it is awake already
-		}
-	}
-}
-
-// acquireInTurn takes a permit of the limiter, in the order in which requests for its key came, as long as the queue allows.
-func (m *Middleware) acquireInTurn(ctx context.Context, a *attributes, cost int64, p *Passage) (tidegate.Decision, error) {
-	key, ok := m.limiter.key(a)
-	if !ok {
-		return tidegate.Combine(nil, nil), nil
-	}
-	try := func() (tidegate.Decision, bool, error) {
-		permit, err := m.limiter.AcquireN(ctx, key, cost)
-		if err != nil {
-			return tidegate.Decision{}, false, err
-		}
-		d := permit.Decision()
-		if d.Allowed && permit.ID() != "" {
-			m.keep(ctx, permit, key, p)
-		}
-		return d, d.Allowed || d.RetryAfter == tidegate.Never || d.Unavailable(), nil
-	}
-	q := m.queue
-	if q == nil || q.empty(key) {
-		d, final, err := try()
-		if err != nil || final || q == nil {
-			return d, err
-		}
-		if !q.enter() {
-			return d, nil
-		}
-		return q.waitInLine(ctx, key, d, try)
-	}
-	if q.enter() {
-		return q.waitInLine(ctx, key, tidegate.Decision{}, try)
-	}
-	// No place to wait, and others wait: one that is free just now is theirs.
-	d, err := m.limiter.Peek(ctx, key)
-	if err == nil && d.Allowed {
-		d.Allowed, d.RetryAfter, d.Remaining = false, lookEvery, 0
-	}
-	return d, err
-}
-
-// waitInLine tries whenever it may help, and tells the last refusal when the time is up. The place that it was given in the
-// queue is free when it returns.
-func (q *queue) waitInLine(
-	ctx context.Context, key string, last tidegate.Decision, try func() (tidegate.Decision, bool, error),
-) (tidegate.Decision, error) {
-	defer q.leave()
-	turn := q.join(key)
-	defer q.quit(key, turn)
-	timeout := time.NewTimer(q.Wait)
-	defer timeout.Stop()
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	asked := false
-	for {
-		// Who has just come to the front may have been woken before.
-		if q.first(key, turn) {
-			d, final, err := try()
-			if err != nil || final {
-				return d, err
-			}
-			last, asked = d, true
-		}
-		select {
-		case <-turn:
-		case <-look.C:
-		case <-timeout.C:
-			if asked || last.RetryAfter > 0 {
-				return last, nil
-			}
-			d, _, err := try() // there has to be an answer
-			return d, err
-		case <-ctx.Done():
-			return last, ctx.Err()
-		case <-q.stop:
-			return last, errClosed
 		}
 	}
 }

@@ -17,18 +17,22 @@ type policy struct {
 	concurrent bool
 }
 
-// policyOf returns the policy that the decision is about. The window is known of a limiter alone: how long a bucket that
-// is empty takes to fill, so that who spends the quota in each window keeps to the limit.
+// policyOf returns the policy that the decision is about. The window, where the decider tells the limit, is how long
+// a bucket that is empty takes to fill, so that who spends the quota in each window keeps to the limit.
 func (m *Middleware) policyOf(d *tidegate.Decision) policy {
 	p := policy{rule: d.Rule, quota: d.Limit}
-	if m.limiter.Limiter == nil || m.limiter.Rule() != d.Rule {
+	if m.teller == nil {
 		return p
 	}
-	switch l := m.limiter.Limit(); l.Algorithm {
+	l := m.teller.LimitOf(d.Rule, d.Limit)
+	if l == nil {
+		return p
+	}
+	switch l.Algorithm {
 	case tidegate.TokenBucket:
-		p.window = fill(l.Burst, &l)
+		p.window = fill(l.Burst, l)
 	case tidegate.LeakyBucket:
-		p.window = fill(l.Queue+1, &l)
+		p.window = fill(l.Queue+1, l)
 	case tidegate.FixedWindow, tidegate.SlidingWindow, tidegate.SlidingLog:
 		p.window = seconds(l.Per) // none for one of the calendar: months differ
 	case tidegate.Concurrency:

@@ -302,9 +302,10 @@ func (x *scratch) try(i int, c *tidegate.Charge) {
 
 // hold remembers what a take charged, if it is to be settled.
 func (s *Store) hold(x *scratch, charges []tidegate.Charge) {
-	if !slices.ContainsFunc(charges, func(c tidegate.Charge) bool {
+	first := slices.IndexFunc(charges, func(c tidegate.Charge) bool {
 		return c.ID != "" && c.Cost > 0 && !stateless(&c) && c.Limit.Algorithm != tidegate.Concurrency
-	}) {
+	})
+	if first < 0 {
 		return
 	}
 	var parts []held
@@ -317,7 +318,7 @@ func (s *Store) hold(x *scratch, charges []tidegate.Charge) {
 		}
 		parts = append(parts, h)
 	}
-	s.reservations.add(s, &charges[0], s.now(), delay, parts)
+	s.reservations.add(s, &charges[first], s.now(), delay, parts) // one of a sliding log, say, has no ID
 }
 
 // part is what a charge comes to in a reservation: nothing, where it found no room, has no bucket, or is of permits.

@@ -28,9 +28,10 @@ type compiled struct {
 	version   int64
 	plans     []plan // of the rule's own limit, then of its overrides
 	overrides overrideIndex
-	enforced  uint64   // a hash below it is enforced
-	salt      [32]byte // keys the hash, so that two rules pick other keys
-	never     *stage   // refuses a request for what it lacks
+	enforced  uint64                    // a hash below it is enforced
+	salt      [32]byte                  // keys the hash, so that two rules pick other keys
+	never     *stage                    // refuses a request for what it lacks
+	told      map[int64]*tidegate.Limit // by capacity: see [Engine.LimitOf]
 }
 
 // plan is a limit that may have an end.
@@ -91,6 +92,7 @@ func compile(set *Set, at int64, former *snapshot, clock func() time.Time) *snap
 			p.now.limit = s.intern(*p.now.limit, former)
 			p.then.limit = s.intern(*p.then.limit, former)
 		}
+		s.rules[i].told = limitsByCapacity(s.rules[i].plans)
 	}
 	return s
 }

@@ -19,6 +19,7 @@ type evaluation struct {
 	charges    []tidegate.Charge // one for each hit
 	decisions  []tidegate.Decision
 	matched    []Matched // for a guard alone
+	holds      bool      // the take's permits are released: see [Engine.HoldFor]
 }
 
 // hit is a rule that a request is decided by.
@@ -37,6 +38,7 @@ func (ev *evaluation) free() {
 	clear(ev.charges)
 	clear(ev.matched)
 	ev.parts, ev.hits, ev.charges, ev.matched = ev.parts[:0], ev.hits[:0], ev.charges[:0], ev.matched[:0]
+	ev.holds = false
 	const most = 1 << 10 // one request that matched a crowd of rules is not remembered for ever
 	if cap(ev.hits) <= most && cap(ev.candidates) <= 64*most {
 		evaluations.Put(ev)
@@ -216,7 +218,7 @@ func (ev *evaluation) appendMatched(dst []Matched) []Matched {
 // checkPermits refuses to charge a rule of permits, which nobody would release.
 func (ev *evaluation) checkPermits() error {
 	c := &ev.charges[len(ev.charges)-1]
-	if c.Limit.Algorithm == tidegate.Concurrency && c.Cost != 0 {
+	if c.Limit.Algorithm == tidegate.Concurrency && c.Cost != 0 && !ev.holds {
 		return &PermitsError{Rule: c.Rule, Permits: true}
 	}
 	return nil

@@ -30,7 +30,7 @@ type Config struct {
 	// be 2^64 clients. Default: 64.
 	IPv6Prefix int
 	// Logger is warned, once for each kind, of what makes everyone one client or everyone a new one; see [Warning].
-	// Default: nobody is.
+	// Default: [slog.Default], as it is at the time; one with [slog.DiscardHandler] keeps it silent.
 	Logger *slog.Logger
 }
 

@@ -60,3 +60,21 @@ func TestUseIsNotWarnedAbout(t *testing.T) {
 		t.Error(log.String())
 	}
 }
+
+// Without a logger it was silent. The default one is told, and is not asked for before there is something to tell.
+func TestMisuseIsToldToTheDefaultLogger(t *testing.T) {
+	former := slog.Default()
+	defer slog.SetDefault(former)
+	r, err := clientip.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	for range 3 {
+		r.Key("10.0.0.1:1", http.Header{"X-Forwarded-For": {"203.0.113.9"}})
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "Config.Trusted") {
+		t.Errorf("%d lines, want one that says Config.Trusted:\n%s", n, log.String())
+	}
+}

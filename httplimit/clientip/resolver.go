@@ -83,7 +83,9 @@ func (r *Resolver) find(remote string, lines Header) (netip.Addr, string) {
 	if !believed {
 		r.lookForForwarding(socket, lines)
 		if !socket.IsValid() {
-			r.warn(WarnNoAddress, "remote", remote)
+			if r.untold(WarnNoAddress) {
+				r.warn(WarnNoAddress, "remote", remote)
+			}
 		}
 		return socket, text
 	}
@@ -92,7 +94,9 @@ func (r *Resolver) find(remote string, lines Header) (netip.Addr, string) {
 		values = lines.Values(r.header)
 	}
 	if len(values) == 0 {
-		r.warn(WarnHeaderMissing, "header", r.header, "peer", remote)
+		if r.untold(WarnHeaderMissing) {
+			r.warn(WarnHeaderMissing, "header", r.header, "peer", remote)
+		}
 		return socket, text
 	}
 	switch {
@@ -115,14 +119,18 @@ func (r *Resolver) walk(at netip.Addr, text string, values []string) (netip.Addr
 		}
 		a, t := it.parse(entry)
 		if !a.IsValid() {
-			r.warn(WarnUnreadable, "header", r.header, "entry", shorten(entry))
+			if r.untold(WarnUnreadable) {
+				r.warn(WarnUnreadable, "header", r.header, "entry", shorten(entry))
+			}
 			return at, text
 		}
 		if at, text = a, t; !r.isTrusted(a) {
 			return at, text
 		}
 	}
-	r.warn(WarnUnreadable, "header", r.header, "entry", "more entries than proxies can have written")
+	if r.untold(WarnUnreadable) {
+		r.warn(WarnUnreadable, "header", r.header, "entry", "more entries than proxies can have written")
+	}
 	return at, text
 }
 
@@ -133,13 +141,17 @@ func (r *Resolver) hop(socket netip.Addr, text string, values []string) (netip.A
 	for range r.hops {
 		var ok bool
 		if entry, ok = it.next(); !ok {
-			r.warn(WarnTooFewHops, "header", r.header, "hops", r.hops)
+			if r.untold(WarnTooFewHops) {
+				r.warn(WarnTooFewHops, "header", r.header, "hops", r.hops)
+			}
 			return socket, text
 		}
 	}
 	a, t := it.parse(entry)
 	if !a.IsValid() {
-		r.warn(WarnUnreadable, "header", r.header, "entry", shorten(entry))
+		if r.untold(WarnUnreadable) {
+			r.warn(WarnUnreadable, "header", r.header, "entry", shorten(entry))
+		}
 		return socket, text
 	}
 	return a, t
@@ -152,6 +164,8 @@ func (r *Resolver) single(socket netip.Addr, text string, values []string) (neti
 			return a, t
 		}
 	}
-	r.warn(WarnUnreadable, "header", r.header, "entry", shorten(values[len(values)-1]))
+	if r.untold(WarnUnreadable) {
+		r.warn(WarnUnreadable, "header", r.header, "entry", shorten(values[len(values)-1]))
+	}
 	return socket, text
 }

@@ -1,6 +1,7 @@
 package clientip
 
 import (
+	"log/slog"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -44,17 +45,24 @@ var warningTexts = [...]string{
 // warnings remembers of what was warned.
 type warnings [warningKinds]atomic.Bool
 
+// untold reports whether there is something to tell: what goes with it costs an allocation, and each request may have it.
+func (r *Resolver) untold(kind Warning) bool { return !r.warned[kind].Load() }
+
 // warn tells the logger, unless it was told of the kind before.
 func (r *Resolver) warn(kind Warning, args ...any) {
-	if r.logger == nil || r.warned[kind].Load() || r.warned[kind].Swap(true) {
+	if r.warned[kind].Load() || r.warned[kind].Swap(true) {
 		return
 	}
-	r.logger.Warn(warningTexts[kind], args...)
+	l := r.logger
+	if l == nil {
+		l = slog.Default() // as it is now: programs set it late
+	}
+	l.Warn(warningTexts[kind], args...)
 }
 
 // lookForForwarding warns of headers that proxies write where nobody is trusted to.
 func (r *Resolver) lookForForwarding(socket netip.Addr, lines Header) {
-	if r.logger == nil || lines == nil || r.warned[WarnUntrusted].Load() {
+	if lines == nil || r.warned[WarnUntrusted].Load() {
 		return
 	}
 	for _, name := range [...]string{forwardedFor, forwarded, r.header} {

@@ -224,7 +224,7 @@ func permits(t *testing.T, start Start) {
 		<-entered
 	}
 	refused := step{status: http.StatusTooManyRequests, fields: map[string]string{
-		"RateLimit-Policy": `"api";q=2;qu="concurrent-requests"`, "RateLimit": `"api";r=0;t=60`, "Retry-After": "60",
+		"RateLimit-Policy": `"api";q=2;qu="concurrent-requests"`, "RateLimit": `"api";r=0;t=1`, "Retry-After": "1",
 		"Cache-Control": "no-store", "Content-Type": httplimit.ContentType,
 	}}
 	refused.check(t, "a third", send(t, url, &refused))
