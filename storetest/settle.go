@@ -30,6 +30,7 @@ func settleCases() []testCase {
 		{"several, twice one bucket", ruleSettle, settleTwice},
 		{"a shadow without room", "a charge in shadow that was not made is not refunded", settleShadow},
 		{"beside unlimited", ruleSettle, settleBesideUnlimited},
+		{"beside permits and a log", "a settle leaves alone what has no reservations, and Release what is none of permits", settleBesidePermits},
 		{"other keys", ruleNamed, settleOtherKeys},
 		{"refused", ruleOnce, settleRefused},
 		{"after a reset", ruleSettle, settleAfterReset},

@@ -71,6 +71,25 @@ func settleBesideUnlimited(x *trial) {
 	a.wants(0, "yes 19/20 reset 100ms")
 }
 
+// A request that is charged and holds a permit has both under one ID, beside a log, which has neither.
+func settleBesidePermits(x *trial) {
+	log, places, a := x.bucket("5/h sliding-log"), x.bucket("2 concurrent"), x.bucket("10/s burst 20")
+	id := x.name("reservation")
+	charges := []tidegate.Charge{log.asks(1), places.asks(1), a.asks(4)}
+	for i := range charges[1:] {
+		charges[1+i].ID, charges[1+i].Hold = id, time.Hour
+	}
+	x.takeAll(charges...)
+	if err := x.store.Release(x.Context(), id, charges[1:2]); err != nil {
+		x.Errorf("release: %v", err)
+	}
+	x.wantAll(x.takeAll(log.asks(0), places.asks(0), a.asks(0)), "yes 4/5 reset 1h0m0s", "yes 2/2", "yes 16/20 reset 400ms")
+	if err := x.store.Settle(x.Context(), id, charges, 0); err != nil {
+		x.Errorf("settle: %v", err)
+	}
+	x.wantAll(x.takeAll(log.asks(0), places.asks(0), a.asks(0)), "yes 4/5 reset 1h0m0s", "yes 2/2", "yes 20/20")
+}
+
 func settleOtherKeys(x *trial) {
 	a, b, c := x.bucket("10/s burst 20"), x.bucket("10/s burst 20"), x.bucket("10/s burst 20")
 	a.charge.Key, b.charge.Key, c.charge.Key = "key", "key", "key"
