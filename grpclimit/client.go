@@ -33,14 +33,16 @@ type ClientConfig struct {
 	// leaves the name to the call. Default: none.
 	Attribute func(c *Call, name string) (value string, ok bool)
 	// Permits limits the calls in flight: a limiter of permits, such as "20 concurrent". A call holds one until it has
-	// ended, by whatever end; it is renewed as long as that takes. One that finds none is refused, and charged nothing.
+	// ended, by whatever end; it is renewed as long as that takes. One that finds none is refused, and charged nothing. Rules of
+	// permits in an engine that is the decider are kept in the same way, without this.
 	// Default: none.
 	Permits *tidegate.Limiter
 	// PermitsBy is the attribute by which permits are counted, such as "target". Default: none, all calls together.
 	PermitsBy string
 	// MaxWait is how long a call or message may wait for its turn; one for which that, or what its context leaves, is too
-	// short is refused at once. Turns come in order, across replicas, under a *tidegate.Limiter, but for a sliding log; under
-	// other deciders who asks when there is room passes. The queue of a leaky bucket has a bound of its own, not this one.
+	// short is refused at once. Turns come in order, across replicas, under a [tidegate.Holder], as limiters and engines are; of
+	// sliding logs and of an engine's permits, and under other deciders, who asks when there is room passes. Those of Permits are not
+	// waited for, nor does it bound the queue of a leaky bucket.
 	// Default: 0, none waits.
 	MaxWait time.Duration
 	// MaxWaiting is how many may so wait at once; one more is refused at once. Default: 100.
@@ -144,4 +146,11 @@ func target(cc *grpc.ClientConn) string {
 		return ""
 	}
 	return cc.Target()
+}
+
+// Close returns when what is being given back to the store has been, which for each call takes a second at most. It changes nothing
+// else: call it when all calls are over and before the program ends, so that no permit is left to expire.
+func (c *Client) Close() error {
+	c.gate.returns.wait()
+	return nil
 }

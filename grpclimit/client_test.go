@@ -83,7 +83,8 @@ func pushing(code codes.Code, delay time.Duration) (*service, *atomic.Int64) {
 func TestClientObeysTheServer(t *testing.T) {
 	for _, code := range []codes.Code{codes.ResourceExhausted, codes.Unavailable} {
 		svc, asked := pushing(code, time.Hour)
-		limit := newClient(t, newLimiter(t, "100/h", "target"), nil)
+		own := newLimiter(t, "100/h", "target")
+		limit := newClient(t, own, nil)
 		addr := serve(t, nil, svc)
 		c := dial(t, addr, limit)
 		wantCode(t, call(t, c), code)
@@ -98,7 +99,7 @@ func TestClientObeysTheServer(t *testing.T) {
 		if n := asked.Load(); n != 1 {
 			t.Errorf("the server was asked %d times, want once", n)
 		}
-		if n := mustPeek(t, limit.gate.limiter, addr); n != 99 {
+		if n := mustPeek(t, own, addr); n != 99 {
 			t.Errorf("%d left: a call that was not sent was charged", n)
 		}
 		if _, err := c.EmptyCall(t.Context(), &testgrpc.Empty{}); err != nil {

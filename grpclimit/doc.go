@@ -18,6 +18,10 @@
 //
 // and those of an Attribute function of your own. A limit whose attribute a call does not have does not apply to it.
 //
+// Under limits of permits, those of an engine's rules among them, a call holds one until it has ended, and its messages take
+// none. One that finds none is told to come again in a second, since nobody knows when one is given back. What is given back does
+// not hold up the end of a call: [Server.Close] and [Client.Close] wait for it before a program ends.
+//
 // A call that is refused costs the caller nothing. It ends with:
 //
 //   - RESOURCE_EXHAUSTED where a limit is reached, with google.rpc.QuotaFailure, and with google.rpc.RetryInfo unless it can

@@ -21,10 +21,12 @@ func (g *gate) addFields(md metadata.MD, d *tidegate.Decision) {
 	}
 	name := quoted(d.Rule)
 	policy := name + ";q=" + integer(d.Limit)
-	if l, ok := g.limitOf(d.Rule); ok {
-		if l.Algorithm == tidegate.Concurrency {
-			policy += `;qu="concurrent-requests"`
-		} else if w := window(&l); w > 0 {
+	l := g.limitOf(d.Rule, d.Limit)
+	permits := l != nil && l.Algorithm == tidegate.Concurrency
+	if permits {
+		policy += `;qu="concurrent-requests"`
+	} else if l != nil {
+		if w := window(l); w > 0 {
 			policy += ";w=" + integer(seconds(w))
 		}
 	}
@@ -34,6 +36,9 @@ func (g *gate) addFields(md metadata.MD, d *tidegate.Decision) {
 	if !d.Allowed && d.RetryAfter != tidegate.Never {
 		reset = d.RetryAfter
 	}
+	if permits { // nobody knows when one is given back
+		reset = min(reset, permitRetry)
+	}
 	if reset > 0 && reset != tidegate.Never {
 		left += ";t=" + integer(seconds(reset))
 	}
@@ -41,15 +46,17 @@ func (g *gate) addFields(md metadata.MD, d *tidegate.Decision) {
 	md["ratelimit"] = append(md["ratelimit"], left)
 }
 
-// limitOf returns the limit of the rule, as far as it is known: an engine of rules does not tell.
-func (g *gate) limitOf(rule string) (tidegate.Limit, bool) {
-	if l := g.limiter; l != nil && l.Rule() == rule {
-		return l.Limit(), true
+// limitOf returns the limit of the rule by which it was decided, as far as it is known; else nil.
+func (g *gate) limitOf(rule string, capacity int64) *tidegate.Limit {
+	if g.teller != nil {
+		if l := g.teller.LimitOf(rule, capacity); l != nil {
+			return l
+		}
 	}
-	if l := g.permits.limiter; l != nil && l.Rule() == rule {
-		return l.Limit(), true
+	if l := g.permits.limiter; l != nil {
+		return l.LimitOf(rule, capacity)
 	}
-	return tidegate.Limit{}, false
+	return nil
 }
 
 // window is how long it takes for all of the limit to come back, so that who spends it once in each window keeps to it.

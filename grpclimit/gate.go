@@ -1,7 +1,6 @@
 package grpclimit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,7 +16,8 @@ import (
 // gate is what the interceptors of both sides have in common: it asks the decider and waits as long as it may.
 type gate struct {
 	decider    tidegate.Decider
-	limiter    *tidegate.Limiter // the decider, where it is one
+	holder     tidegate.Holder // the decider, where it is one, as limiters and engines are
+	teller     tidegate.Teller // the decider, where it is one, as limiters and engines are
 	cost       func(*Call) int64
 	skip       func(*Call) bool
 	receive    func(*Call) int64
@@ -34,6 +34,7 @@ type gate struct {
 	waiting   atomic.Int64 // calls and messages that wait
 	noAddress atomic.Bool  // it was said that calls have no address
 	failures  failureLog
+	returns   returns
 }
 
 // check fills in the defaults, or says all that is wrong.
@@ -49,8 +50,9 @@ func (g *gate) check() error {
 		} else if l.Limit().Algorithm == tidegate.Concurrency {
 			wrong("the limit %q is one of permits, which have to be given back: set it as Permits, not as the decider", l.Limit())
 		}
-		g.limiter = l
 	}
+	g.holder, _ = g.decider.(tidegate.Holder)
+	g.teller, _ = g.decider.(tidegate.Teller)
 	if p := g.permits.limiter; p != nil {
 		switch a := p.Limit().Algorithm; a {
 		case tidegate.Concurrency, tidegate.None, tidegate.Unlimited:
@@ -97,7 +99,7 @@ func (g *gate) callCost(c *Call) int64 {
 }
 
 // admit takes a permit, which the caller releases, then charges the call; in this order, so that one that is refused was
-// charged nothing. A call that waits for its turn holds its permit.
+// charged nothing. A call that waits for its turn holds its permit. Permits of the decider's own are taken with the charge.
 func (g *gate) admit(c *Call, w *wait) (*held, error) {
 	h, err := g.acquire(c)
 	if err != nil {
@@ -109,14 +111,15 @@ func (g *gate) admit(c *Call, w *wait) (*held, error) {
 			h.release()
 		}
 	}()
-	if err := g.pass(c, w, g.callCost(c)); err != nil {
+	own, err := g.pass(c, w, tidegate.Terms{Cost: g.callCost(c)})
+	if err != nil {
 		return nil, err
 	}
 	admitted = true
-	return h, nil
+	return h.and(own), nil
 }
 
-// passMessage charges a message of a stream.
+// passMessage charges a message of a stream. It takes no permits: the stream has its own.
 func (g *gate) passMessage(c *Call, message any, cost func(*Call) int64) error {
 	c.message = message
 	w := wait{gate: g}
@@ -124,77 +127,92 @@ func (g *gate) passMessage(c *Call, message any, cost func(*Call) int64) error {
 		w.end()
 		c.message = nil
 	}()
-	return g.pass(c, &w, cost(c))
+	_, err := g.pass(c, &w, tidegate.Terms{Cost: cost(c), NoPermits: true})
+	return err
 }
 
-// pass charges the cost, and waits for its turn as far as w allows. The error, which has a gRPC status, is nil when the call
-// may go on; what was decided is then in the call.
-func (g *gate) pass(c *Call, w *wait, cost int64) error {
-	if cost <= 0 {
-		return nil
-	}
-	if g.limiter != nil && g.limiter.Limit().Algorithm == tidegate.LeakyBucket {
-		// Its queue makes calls wait: by a reservation, so that one that gives up is given back.
-		if err := g.reserve(c, 0, cost); !errors.Is(err, tidegate.ErrUnsupported) {
-			return err
-		}
+// lookEvery is how often a call that waits for a permit of its decider asks for one.
+const lookEvery = 250 * time.Millisecond
+
+// pass charges on the terms, and waits for its turn as far as w allows. The error, which has a gRPC status, is nil when the call
+// may go on; what was decided is then in the call, and what it holds is to be released.
+func (g *gate) pass(c *Call, w *wait, t tidegate.Terms) (*held, error) {
+	if t.Cost <= 0 {
+		return nil, nil //nolint:nilnil // release of nil does nothing
 	}
 	for {
-		d, err := g.decider.Decide(c.ctx, c, cost)
-		switch {
-		case err != nil:
-			return g.failed(c, err)
-		case d.Allowed:
-			if err := sleep(c.ctx, d.Delay); err != nil {
-				return status.FromContextError(err).Err()
-			}
-			g.decided(c, d)
-			return nil
-		case d.Unavailable() || !w.enter(c.ctx, max(d.RetryAfter, shortestWait)):
+		d, hold, err := g.ask(c, &t)
+		if err != nil {
+			return nil, g.failed(c, err)
+		}
+		if d.Allowed {
+			return g.start(c, d, hold)
+		}
+		knowsTurns, every := g.turns(&d)
+		inVain := d.Unavailable() || t.MaxWait > 0 && knowsTurns
+		if inVain || !w.enter(c.ctx, every) {
 			if err := c.ctx.Err(); err != nil {
-				return status.FromContextError(err).Err()
+				return nil, status.FromContextError(err).Err()
 			}
-			return g.refuse(d)
+			return nil, g.refuse(d)
 		}
-		if g.limiter != nil {
-			// The store gives turns in order, to those who reserve them.
-			if err := g.reserve(c, w.left(c.ctx), cost); !errors.Is(err, tidegate.ErrUnsupported) {
-				return err
+		if !knowsTurns { // who asks when there is room passes
+			if err := sleep(c.ctx, every); err != nil {
+				return nil, status.FromContextError(err).Err()
 			}
 		}
-		// An engine of rules, or a sliding log: who asks when there is room passes.
-		if err := sleep(c.ctx, max(d.RetryAfter, shortestWait)); err != nil {
-			return status.FromContextError(err).Err()
+		// The store gives turns in order, to those who reserve them.
+		if t.MaxWait = w.left(c.ctx); t.MaxWait == 0 && knowsTurns {
+			return nil, g.refuse(d)
 		}
 	}
 }
 
-// reserve takes a turn that is later by at most so much, or by as much as a leaky bucket's queue says, and sleeps until then.
-// It is [tidegate.ErrUnsupported] if the limit has none.
-func (g *gate) reserve(c *Call, most time.Duration, cost int64) error {
-	key, ok := c.Attribute(g.limiter.KeyBy())
-	if !ok {
-		g.decided(c, tidegate.Combine(nil, nil))
-		return nil
+// ask asks the decider, as a holder where it is one.
+func (g *gate) ask(c *Call, t *tidegate.Terms) (tidegate.Decision, tidegate.Hold, error) {
+	if g.holder != nil {
+		return g.holder.HoldFor(c.ctx, c, *t)
 	}
-	r, err := g.limiter.ReserveWithin(c.ctx, key, cost, most, 0)
-	switch {
-	case errors.Is(err, tidegate.ErrUnsupported):
-		return err
-	case err != nil:
-		return g.failed(c, err)
-	case !r.OK():
-		return g.refuse(r.Decision())
+	d, err := g.decider.Decide(c.ctx, c, t.Cost)
+	return d, nil, err
+}
+
+// turns reports whether what refused knows turns, which are reserved, and after which time it is of use to ask again.
+func (g *gate) turns(d *tidegate.Decision) (know bool, after time.Duration) {
+	after = max(d.RetryAfter, shortestWait)
+	if g.holder == nil {
+		return false, after
 	}
-	if err := sleep(c.ctx, r.Delay()); err != nil {
-		// The caller is gone, the charge is not: give it back on a context of its own, briefly.
-		back, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), releaseTimeout)
-		defer cancel()
-		_ = r.Cancel(back) // what cannot be given back stays charged
-		return status.FromContextError(err).Err()
+	if l := g.limitOf(d.Rule, d.Limit); l != nil {
+		switch l.Algorithm {
+		case tidegate.SlidingLog:
+			return false, after
+		case tidegate.Concurrency: // most are given back long before one expires
+			if d.RetryAfter != tidegate.Never {
+				after = min(after, lookEvery)
+			}
+			return false, after
+		default:
+		}
 	}
-	g.decided(c, r.Decision())
-	return nil
+	return true, after
+}
+
+// start sleeps until the call's time has come, and gives all back if the caller is gone before.
+func (g *gate) start(c *Call, d tidegate.Decision, hold tidegate.Hold) (*held, error) {
+	var h *held
+	if hold != nil {
+		h = g.keep(c.ctx, hold, hold.TTL())
+	}
+	if err := sleep(c.ctx, d.Delay); err != nil {
+		h.cancel(hold)
+		return nil, status.FromContextError(err).Err()
+	}
+	g.decided(c, d)
+	if h != nil && h.ttl == 0 { // its time has come, so that there is nothing more to give back
+		return nil, nil //nolint:nilnil // release of nil does nothing
+	}
+	return h, nil
 }
 
 // decided notes the decision that let the call pass.

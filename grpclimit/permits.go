@@ -23,14 +23,23 @@ type permits struct {
 	by      string            // the attribute that the key comes from; empty for one key
 }
 
+// permit is what is held: a [tidegate.Permit], or a [tidegate.Hold].
+type permit interface {
+	Renew(ctx context.Context) error
+	Release(ctx context.Context) error
+}
+
 // held is the permit of a call in flight.
 type held struct {
-	permit *tidegate.Permit
-	ttl    time.Duration
-	ctx    context.Context //nolint:containedctx // what renews has no caller to take one from
+	permit  permit
+	ttl     time.Duration   // 0 for a charge alone
+	ctx     context.Context //nolint:containedctx // what renews has no caller to take one from
+	returns *returns
+	also    *held // another one of the call's; nil for none
 
 	mu    sync.Mutex
-	timer *time.Timer // nil when the permit was given back, or is lost
+	timer *time.Timer // nil when there is nothing to renew
+	over  bool        // it was given back
 }
 
 // acquire takes a permit for the call, which is nil where none is asked for. The error has a gRPC status.
@@ -61,11 +70,27 @@ func (g *gate) acquire(c *Call) (*held, error) {
 	if p.ID() == "" {
 		return nil, nil //nolint:nilnil // there is no limit, and nothing to give back
 	}
-	h := &held{permit: p, ttl: l.Limit().TTL, ctx: context.WithoutCancel(c.ctx)}
-	h.mu.Lock()
-	h.timer = time.AfterFunc(h.ttl/3, h.renew)
-	h.mu.Unlock()
-	return h, nil
+	return g.keep(c.ctx, p, l.Limit().TTL), nil
+}
+
+// keep holds what a call has taken until it is released, and renews it as long as the call takes.
+func (g *gate) keep(ctx context.Context, p permit, ttl time.Duration) *held {
+	h := &held{permit: p, ttl: ttl, ctx: context.WithoutCancel(ctx), returns: &g.returns}
+	if ttl > 0 {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.timer = time.AfterFunc(ttl/3, h.renew)
+	}
+	return h
+}
+
+// and returns what holds both.
+func (h *held) and(other *held) *held {
+	if h == nil {
+		return other
+	}
+	h.also = other
+	return h
 }
 
 // renew holds the permit for longer, as long as the call takes. One that the store has let go of is not asked for again:
@@ -78,32 +103,48 @@ func (h *held) renew() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.timer == nil:
+	case h.over:
 	case err == nil:
 		h.timer.Reset(h.ttl / 3)
 	case errors.Is(err, tidegate.ErrUnknownID):
-		h.timer = nil
+		// A call may have several, of which others are not lost: what is left is released in the end.
 	default:
 		h.timer.Reset(h.ttl / 6)
 	}
 }
 
-// release gives the permit back, once, however often it is called.
+// release gives the permits back, once, however often it is called. It does not wait for a store that is slow.
 func (h *held) release() {
 	if h == nil {
 		return
 	}
-	h.mu.Lock()
-	held := h.timer != nil
-	if held {
-		h.timer.Stop()
-		h.timer = nil
+	if h.end() {
+		h.returns.do(func() { h.giveBack(h.permit.Release) })
 	}
-	h.mu.Unlock()
-	if !held {
-		return
+	h.also.release()
+}
+
+// cancel gives back all that the hold charged and took, once.
+func (h *held) cancel(hold tidegate.Hold) {
+	if h != nil && h.end() {
+		h.giveBack(hold.Cancel)
 	}
+}
+
+func (h *held) giveBack(back func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(h.ctx, releaseTimeout)
 	defer cancel()
-	_ = h.permit.Release(ctx) // one that cannot be given back expires
+	_ = back(ctx) // a permit that cannot be given back expires, and a charge stays
+}
+
+// end stops the renewal, and reports whether this is the first time.
+func (h *held) end() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := !h.over
+	h.over = true
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	return first
 }

@@ -33,6 +33,11 @@ type refusal struct {
 
 // refuse says no as the decision does.
 func (g *gate) refuse(d tidegate.Decision) *refusal {
+	if d.RetryAfter > permitRetry && d.RetryAfter != tidegate.Never && !d.Unavailable() {
+		if l := g.limitOf(d.Rule, d.Limit); l != nil && l.Algorithm == tidegate.Concurrency {
+			d.RetryAfter = permitRetry
+		}
+	}
 	r := &refusal{gate: g, code: codes.ResourceExhausted, limited: !d.Unavailable(), decision: d, retry: d.RetryAfter}
 	switch {
 	case !r.limited:
