@@ -11,7 +11,8 @@
 //
 // Fiber is built on fasthttp, not on net/http. Functions of the configuration get a request that was made for them, without its
 // body, whose context is c.Context(). A client that is gone does not end that context. A body that is streamed is sent after
-// the handler has returned, and that is when a permit is given back. [httplimit.Config.Respond] cannot be set.
+// the handler has returned, and a permit is held until it is sent, or the client is gone; under fiber's adaptor to net/http, which
+// tells of neither, until the handler has returned. [httplimit.Config.Respond] cannot be set.
 //
 // It imports the root package, httplimit, fiber and fasthttp, which makes it a module of its own.
 package fiberlimit

@@ -43,10 +43,15 @@ func Handler(m *httplimit.Middleware) fiber.Handler {
 		if with := p.Context(ctx); with != ctx {
 			c.SetContext(with)
 		}
-		status := http.StatusInternalServerError // of a handler that panics
-		defer func() { p.Done(status) }()
+		status, streams := http.StatusInternalServerError, false // of a handler that panics
+		defer func() {
+			if !streams {
+				p.Done(status)
+			}
+		}()
 		err := c.Next()
 		status = statusOf(c, err)
+		streams = err == nil && afterStream(c.RequestCtx(), p, status)
 		return err
 	}
 }

@@ -3,7 +3,6 @@ package fiberlimit
 import (
 	"net/http"
 	"net/url"
-	"sync"
 
 	"github.com/gofiber/fiber/v3"
 )
@@ -75,24 +74,31 @@ func (r request) HTTP() *http.Request {
 }
 
 // routes are those of an app that serve, rather than pass on: patterns by method. They are read when a request first asks, after
-// which fiber does not take new ones either.
+// which fiber does not take new ones either, and kept in the app's state, so that they go when it does.
 type routes map[string][]string
 
-var routesOf sync.Map // of *fiber.App to routes
+// routesKey is what they are called there.
+const routesKey = "github.com/tidegate-go/tidegate/contrib/fiberlimit.routes"
+
+func routesOf(app *fiber.App) routes {
+	if known, ok := app.State().Get(routesKey); ok {
+		if rs, ok := known.(routes); ok {
+			return rs
+		}
+	}
+	rs := routes{}
+	for _, route := range app.GetRoutes(true) {
+		rs[route.Method] = append(rs[route.Method], route.Path)
+	}
+	app.State().Set(routesKey, rs) // of several at once all are the same
+	return rs
+}
 
 // Pattern returns the route that will serve the request; empty where none will.
 func (r request) Pattern() string {
 	app := r.c.App()
-	known, ok := routesOf.Load(app)
-	if !ok {
-		rs := routes{}
-		for _, route := range app.GetRoutes(true) {
-			rs[route.Method] = append(rs[route.Method], route.Path)
-		}
-		known, _ = routesOf.LoadOrStore(app, rs)
-	}
 	path, cfg := r.c.Path(), app.Config()
-	for _, pattern := range known.(routes)[r.Method()] {
+	for _, pattern := range routesOf(app)[r.Method()] {
 		if fiber.RoutePatternMatch(path, pattern, cfg) {
 			return pattern
 		}
