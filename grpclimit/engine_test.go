@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/tidegate-go/tidegate/memstore"
@@ -165,8 +164,7 @@ func TestEngineTellsTheWindow(t *testing.T) {
 	if !ok || status.Code(r) != codes.ResourceExhausted {
 		t.Fatalf("%v", r)
 	}
-	var md metadata.MD = r.trailer()
-	if got := md.Get("ratelimit-policy"); len(got) != 1 || got[0] != `"api";q=1;w=3600` {
+	if got := r.trailer().Get("ratelimit-policy"); len(got) != 1 || got[0] != `"api";q=1;w=3600` {
 		t.Errorf("ratelimit-policy %q", got)
 	}
 }

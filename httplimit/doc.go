@@ -32,6 +32,16 @@
 // browser hides them from the page. It has to expose Retry-After and the RateLimit fields for the page to read them.
 // Authentication goes around it where the user is part of the key.
 //
+// # Engines of rules
+//
+// All that a config asks for is done for all rules that match a request, in one take: a Count gives back what each of them charged,
+// a rule of permits is held until the response is complete, and in the queue a request waits for the last of them. Deciders of
+// one's own join as a [tidegate.Holder], and tell their limits as a [tidegate.Teller].
+//
+// A request that finds no permit is told to come again in a second, since nobody knows when one is given back; [Config.Jitter]
+// spreads those who were told together. What a request holds is given back without holding up the end of its response; call
+// [Middleware.Close] before the program ends.
+//
 // # Other frameworks
 //
 // Those of net/http take [Middleware.Wrap]. Others put a [Request] in and get a [Passage] out; package httplimittest holds

@@ -150,7 +150,7 @@ func (m *Middleware) logger() *slog.Logger {
 	if m.cfg.Logger != nil {
 		return m.cfg.Logger
 	}
-	return slog.Default()
+	return slog.Default() //nolint:forbidigo // a warning that nobody gets helps nobody
 }
 
 // Waiting returns how many wait in the queue now.

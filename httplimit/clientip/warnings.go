@@ -55,7 +55,7 @@ func (r *Resolver) warn(kind Warning, args ...any) {
 	}
 	l := r.logger
 	if l == nil {
-		l = slog.Default() // as it is now: programs set it late
+		l = slog.Default() //nolint:forbidigo // a warning that nobody gets helps nobody; it is the one of now, as programs set it late
 	}
 	l.Warn(warningTexts[kind], args...)
 }
