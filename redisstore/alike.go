@@ -15,13 +15,33 @@ import (
 // them has waited for the timeout, and the last shall not be given up much earlier than that.
 const newcomers = 64
 
+// simple is a take that may be like others: one of a plain bucket, without an id or a wait, and not in shadow.
+type simple struct {
+	limit *compiled
+	tag   uint32
+	key   string
+	cost  int64
+}
+
+// simpleOf returns the take as a simple one, if it is.
+func simpleOf(items []item) (t simple, ok bool) {
+	if len(items) != 1 {
+		return simple{}, false
+	}
+	it, c := &items[0], items[0].charge
+	return simple{it.limit, it.tag, it.key, c.Cost}, it.limit.tail != "" && c.ID == "" && c.MaxWait <= 0 && !c.Shadow
+}
+
 // join adds a caller to the waiter that a waiter of its own would come right after, if their takes are alike. It returns
 // which caller of that waiter it is, and what to wait for.
-func (d *dispatcher) join(items []item) (_ *waiter, nth int, done chan struct{}) {
+func (d *dispatcher) join(t *simple) (_ *waiter, nth int, done chan struct{}) {
+	if d.lately.Load() != t.tag+1 {
+		return nil, 0, nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w, ready := d.lastBefore(items[0].key)
-	if w == nil || !w.isLike(items) || w.callers >= maxTakes || d.queued >= maxQueued ||
+	w, ready := d.lastBefore(t.key)
+	if w == nil || !w.isLike(t) || w.callers >= maxTakes || d.queued >= maxQueued ||
 		d.store.elapsed()-w.since > d.store.cfg.Timeout/newcomers {
 		return nil, 0, nil
 	}
@@ -50,13 +70,13 @@ func (d *dispatcher) lastBefore(key string) (w *waiter, ready bool) {
 	return queue[len(queue)-1], ready
 }
 
-// isLike reports whether a take of these items is the same as that of the waiter, so that one may stand for both.
-func (w *waiter) isLike(items []item) bool {
-	if len(items) != 1 || len(w.items) != 1 || !w.quick || w.items[0].limit.isWindow() {
+// isLike reports whether a take is the same as that of the waiter, so that one may stand for both.
+func (w *waiter) isLike(t *simple) bool {
+	if len(w.items) != 1 || !w.quick {
 		return false
 	}
-	mine, c := &w.items[0], items[0].charge
-	return mine.limit == items[0].limit && mine.charge.Cost == c.Cost && c.ID == "" && c.MaxWait <= 0 && !c.Shadow && mine.key == items[0].key
+	mine := &w.items[0]
+	return mine.limit == t.limit && mine.charge.Cost == t.cost && mine.key == t.key
 }
 
 // leave takes a caller out that does not wait any longer, and reports whether it is decided for nonetheless.

@@ -55,16 +55,20 @@ func (bs *batches) init(s *Store) {
 
 // take decides a take whose buckets may share a script, alone or with others that are waiting.
 func (bs *batches) take(ctx context.Context, items []item, decisions []tidegate.Decision) error {
-	d := &bs.all
-	if bs.byTag != nil {
-		for i := range items {
-			if items[i].key != "" {
-				d = &bs.byTag[items[i].tag]
-				break
-			}
+	for i := range items {
+		if items[i].key != "" {
+			return bs.of(items[i].tag).take(ctx, items, decisions)
 		}
 	}
-	return d.take(ctx, items, decisions)
+	return bs.all.take(ctx, items, decisions)
+}
+
+// of returns the dispatcher of buckets of a tag.
+func (bs *batches) of(tag uint32) *dispatcher {
+	if bs.byTag != nil {
+		return &bs.byTag[tag]
+	}
+	return &bs.all
 }
 
 // dispatcher collects takes and sends them.
@@ -94,8 +98,8 @@ type busyKey struct {
 }
 
 func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegate.Decision) error {
-	if len(items) == 1 && d.lately.Load() == items[0].tag+1 {
-		if w, nth, done := d.join(items); w != nil {
+	if t, ok := simpleOf(items); ok {
+		if w, nth, done := d.join(&t); w != nil {
 			return d.await(ctx, w, nth, done, decisions)
 		}
 	}

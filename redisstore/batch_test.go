@@ -367,12 +367,14 @@ func TestAlikeCallersAreCounted(t *testing.T) {
 			if err := s.fill(items, []tidegate.Charge{{Rule: "r", Key: "k", Limit: limit, Cost: cost}}); err != nil {
 				t.Fatal(err)
 			}
-			if w, _, _ := d.join(items); w == nil {
+			one, _ := simpleOf(items)
+			if w, _, _ := d.join(&one); w == nil {
 				w = s.batches.newWaiter(items)
 				w.since = s.elapsed()
 				d.ready = append(d.ready, w)
 				d.eager++
 				d.queued++
+				d.lately.Store(items[0].tag + 1)
 			}
 		}
 	}

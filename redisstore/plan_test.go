@@ -34,8 +34,8 @@ func batchOf(t *testing.T, s *Store, charges [][]tidegate.Charge, alike func() b
 			t.Fatal(err)
 		}
 		var c asker
-		if alike() {
-			c.w, c.nth, _ = d.join(items)
+		if t, ok := simpleOf(items); ok && alike() {
+			c.w, c.nth, _ = d.join(&t)
 		}
 		if c.w == nil {
 			c.w = s.batches.newWaiter(items)
@@ -43,6 +43,7 @@ func batchOf(t *testing.T, s *Store, charges [][]tidegate.Charge, alike func() b
 			d.ready = append(d.ready, c.w)
 			d.eager++
 			d.queued++
+			d.lately.Store(items[0].tag + 1)
 		}
 		if leaves {
 			d.leave(c.w, c.nth)

@@ -116,6 +116,9 @@ func (l *Layer) Take(ctx context.Context, charges []tidegate.Charge, dst []tideg
 	return l.plain(ctx, charges, dst)
 }
 
+// Holds reports whether there is a lease of anything.
+func (l *Layer) Holds() bool { return l.count.Load() > 0 }
+
 // leasable reports whether a take is one that leases may decide, if there are any.
 func leasable(charges []tidegate.Charge) bool {
 	for i := range charges {
