@@ -73,12 +73,15 @@ func (t *boundTake) leave() {
 // joinWaiting decides a take of one plain bucket with others like it that wait for theirs, if there are any. It does not where
 // leases or refusals are remembered, which may decide it first. What is wrong with a take that has not joined, the long way says.
 func (s *Store) joinWaiting(ctx context.Context, c *tidegate.Charge, decisions []tidegate.Decision) (joined bool, err error) {
-	if ctx.Err() != nil || s.closed.Load() || s.leases.Holds() || !s.denied.empty() {
-		return false, nil
+	if err := s.ready(ctx, "take"); err != nil || s.leases.Holds() || !s.denied.empty() {
+		return false, err
 	}
 	l, err := s.limits.of(c)
-	if err != nil || l.tail == "" || l.shards != nil || c.Limit.Lease > 0 || c.Cost <= 0 || c.Cost > l.params.Capacity {
+	if err != nil {
 		return false, err
+	}
+	if l.tail == "" || l.shards != nil || c.Limit.Lease > 0 || c.Cost <= 0 || c.Cost > l.params.Capacity {
+		return false, nil
 	}
 	tag := s.tag(c)
 	d := s.batches.of(tag)
