@@ -87,7 +87,9 @@ type dispatcher struct {
 	forming  int       // senders that are about to look at ready
 	batch    uint64    // number of the latest
 
-	lately atomic.Uint32 // the tag of the bucket that was waited for last, and one: whether it is worthwhile to try to join
+	// lately is the tag of the bucket that was waited for last, and one; 0 where nobody waits: whether it is worthwhile to
+	// try to join.
+	lately atomic.Uint32
 }
 
 // busyKey is a bucket that is in a batch in flight.
@@ -284,6 +286,9 @@ func (d *dispatcher) send() {
 		if len(batch) == 0 {
 			d.senders--
 			d.inFlight--
+			if d.queued == 0 {
+				d.lately.Store(0)
+			}
 			d.spawn()
 			d.mu.Unlock()
 			d.deliver(late)

@@ -31,7 +31,10 @@ func (r *boundRule) Take(ctx context.Context, key string, limit *tidegate.Limit,
 	defer t.leave()
 	c := &t.charges[0]
 	c.Rule, c.Key, c.Limit, c.Version, c.Cost = r.rule, key, limit, version, cost
-	joined, err := r.store.joinWaiting(ctx, c, t.decisions[:1])
+	joined, err := false, error(nil)
+	if bs := &r.store.batches; bs.byTag != nil || bs.all.lately.Load() != 0 {
+		joined, err = r.store.joinWaiting(ctx, c, t.decisions[:1])
+	}
 	if !joined {
 		_, err = r.store.Take(ctx, t.charges[:], t.decisions[:0])
 	}
