@@ -28,8 +28,9 @@ build: ## Build every package of every module
 test: deps ## Run all tests under the race detector, against real servers
 	TIDEGATE_REQUIRE_SERVERS=1 go test -run 'Allocat' \
 		./memstore ./rules ./guard ./internal/hotkeys ./downstream ./grpclimit ./httplimit ./httplimit/clientip ./redisstore
-	TIDEGATE_REQUIRE_SERVERS=1 go test -run 'InASecond|LeaseOfPaused|HoldsThroughAKill|KilledRedisUnderLoad|RunOutage' \
-		./rules ./redisstore ./server ./server/internal/experiment
+	TIDEGATE_REQUIRE_SERVERS=1 go test \
+		-run 'InASecond|LeaseOfPaused|HoldsThroughAKill|KilledRedisUnderLoad|RunOutage|QueueMemoryIsFlat|OfBruteForce' \
+		./rules ./httplimit ./redisstore ./server ./server/cmd/tidegate ./server/internal/experiment
 	TIDEGATE_REQUIRE_SERVERS=1 go test -race -timeout 15m $(PKG)
 
 .PHONY: race
