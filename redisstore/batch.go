@@ -107,7 +107,7 @@ func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegat
 	}
 	w := d.store.batches.newWaiter(items)
 	d.mu.Lock()
-	if d.senders == 0 && d.inFlight < maxInFlight && len(d.ready) == 0 && d.idle(items) {
+	if d.senders == 0 && d.inFlight < maxInFlight && len(d.ready) == 0 && d.idle(items) && !w.leavesTraces(ctx) {
 		d.inFlight++
 		d.flying++
 		d.batch++
@@ -151,6 +151,9 @@ func (d *dispatcher) await(ctx context.Context, w *waiter, nth int, done <-chan 
 		case <-done: // it was decided after all
 			return w.told(nth, decisions)
 		default:
+		}
+		if w.hold.id != "" {
+			go d.giveUp(context.WithoutCancel(ctx), w, done, nth)
 		}
 	}
 	return ctx.Err() // and the waiter is not used again, since nobody reads this caller's part

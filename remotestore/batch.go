@@ -48,6 +48,7 @@ type waiter struct {
 	size      int           // about, in a message
 	since     time.Duration // since the store began
 	gone      bool
+	sent      bool
 	done      chan struct{}
 	self      [1]*waiter // of one that is sent alone
 }
@@ -79,7 +80,7 @@ func (d *dispatcher) init(s *Store) {
 func (d *dispatcher) take(ctx context.Context, charges []tidegate.Charge, decisions []tidegate.Decision) error {
 	w := d.newWaiter(charges)
 	d.mu.Lock()
-	if d.senders == 0 && d.inFlight < maxInFlight && len(d.ready) == 0 && d.idle(w) {
+	if d.senders == 0 && d.inFlight < maxInFlight && len(d.ready) == 0 && d.idle(w) && !w.leavesTraces(ctx) {
 		d.inFlight++
 		d.flying++
 		d.batch++
@@ -114,13 +115,17 @@ func (d *dispatcher) await(ctx context.Context, w *waiter) (decided bool) {
 	}
 	d.mu.Lock()
 	w.gone = true // the sender passes over it, or nobody reads what it is told
+	sent := w.sent
 	d.mu.Unlock()
 	select {
 	case <-w.done: // it was decided after all
 		return true
 	default:
-		return false
 	}
+	if sent && w.id() != "" {
+		go d.giveUp(context.WithoutCancel(ctx), w)
+	}
+	return false
 }
 
 // alone sends a take on its caller's goroutine.
@@ -166,7 +171,7 @@ func (d *dispatcher) told(w *waiter, decisions []tidegate.Decision) error {
 // the pool.
 func (d *dispatcher) release(w *waiter) {
 	w.charges, w.decisions = w.charges[:0], w.decisions[:0]
-	w.err, w.gone, w.size = nil, false, 0
+	w.err, w.gone, w.sent, w.size = nil, false, false, 0
 	d.waiters.Put(w)
 }
 
@@ -325,6 +330,7 @@ func (d *dispatcher) form(batch, late []*waiter) (sent, tooLate []*waiter) {
 			charges += len(w.charges)
 			size += w.size
 			d.claimAll(w)
+			w.sent = true
 			batch = append(batch, w)
 		}
 	}
