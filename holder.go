@@ -2,6 +2,7 @@ package tidegate
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,7 +35,7 @@ type Terms struct {
 }
 
 // A Hold is what a request has charged and occupies. Either it is given up by Release, or it is given back by Cancel; of both
-// only the first call counts. It is safe for concurrent use.
+// only the first call counts, and another is [ErrUnknownID]. It is safe for concurrent use.
 type Hold interface {
 	// TTL is how long the permits are held, from when they were taken or last renewed; 0 where there are none.
 	TTL() time.Duration
@@ -87,7 +88,7 @@ func (l *Limiter) HoldFor(ctx context.Context, attributes Attributes, t Terms) (
 	if err != nil || !d.Allowed || !permits && d.Delay == 0 && c.Hold == 0 {
 		return d, nil, err
 	}
-	h := &limiterHold{limiter: l, key: key, id: c.ID, cost: c.Cost}
+	h := &limiterHold{limiter: l, key: key, id: c.ID, cost: c.Cost, settles: c.Hold > 0}
 	if permits {
 		h.ttl = v.limit.TTL
 	}
@@ -108,6 +109,8 @@ type limiterHold struct {
 	key, id string
 	cost    int64
 	ttl     time.Duration // 0: a reservation
+	settles bool          // whether the store remembers that beyond its start
+	over    atomic.Bool
 }
 
 // TTL implements [Hold].
@@ -123,15 +126,23 @@ func (h *limiterHold) Renew(ctx context.Context) error {
 
 // Release implements [Hold]. A reservation is settled as it was made, so that the store can forget it.
 func (h *limiterHold) Release(ctx context.Context) error {
-	if h.ttl > 0 {
+	switch {
+	case h.over.Swap(true):
+		return ErrUnknownID
+	case h.ttl > 0:
 		return h.limiter.Release(ctx, h.key, h.id)
+	case h.settles:
+		return h.limiter.Settle(ctx, h.key, h.id, h.cost)
 	}
-	return h.limiter.Settle(ctx, h.key, h.id, h.cost)
+	return nil
 }
 
 // Cancel implements [Hold].
 func (h *limiterHold) Cancel(ctx context.Context) error {
-	if h.ttl > 0 {
+	switch {
+	case h.over.Swap(true):
+		return ErrUnknownID
+	case h.ttl > 0:
 		return h.limiter.Release(ctx, h.key, h.id)
 	}
 	return h.limiter.Settle(ctx, h.key, h.id, 0)

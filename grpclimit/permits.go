@@ -104,10 +104,8 @@ func (h *held) renew() {
 	defer h.mu.Unlock()
 	switch {
 	case h.over:
-	case err == nil:
+	case err == nil, errors.Is(err, tidegate.ErrUnknownID): // a call may have several, of which the others are held on
 		h.timer.Reset(h.ttl / 3)
-	case errors.Is(err, tidegate.ErrUnknownID):
-		// A call may have several, of which others are not lost: what is left is released in the end.
 	default:
 		h.timer.Reset(h.ttl / 6)
 	}

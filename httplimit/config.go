@@ -39,7 +39,8 @@ type Config struct {
 	// Failed says which statuses are failures to Count. Default: 400 and above.
 	Failed func(status int) bool
 	// SettleWithin is the longest that a request takes whose charge Count may give back: one that takes longer stays charged.
-	// Default: 1 h.
+	// Over an engine whose rules have different costs, the store remembers each charge for so long; set it to little more than
+	// the longest request then. Default: 1 h.
 	SettleWithin time.Duration
 
 	// Outcome is told how each request that passed was answered, and how long that took, when its response is complete: 500 where

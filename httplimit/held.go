@@ -21,6 +21,7 @@ type held struct {
 	mu    sync.Mutex
 	every time.Duration
 	timer *time.Timer
+	lost  bool // a permit
 	over  bool
 }
 
@@ -61,12 +62,12 @@ func (h *held) renew() {
 	if h.over {
 		return
 	}
-	if errors.Is(err, tidegate.ErrUnknownID) {
-		// The response goes on: to break it off would undo what it has done. Nothing is held from here on.
-		h.m.logger().Warn("httplimit: the permit of a request expired before it was complete: a shorter RenewEvery or a longer TTL may help")
-		return
+	if errors.Is(err, tidegate.ErrUnknownID) && !h.lost {
+		// The response goes on: to break it off would undo what it has done.
+		h.lost = true
+		h.m.logger().Warn("httplimit: a permit of a request expired before it was complete: a shorter RenewEvery or a longer TTL may help")
 	}
-	h.timer.Reset(h.every) // a store that is away may be back by then
+	h.timer.Reset(h.every) // a store that is away may be back by then, and of several permits the others are held on
 }
 
 // end stops the renewal, and reports whether this is the first time.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidegate-go/tidegate"
@@ -37,6 +38,9 @@ func (e *Engine) HoldFor(ctx context.Context, attributes tidegate.Attributes, t 
 		return tidegate.Decision{}, nil, err
 	}
 	d, err := e.take(ctx, ev)
+	if err == nil && !d.Allowed {
+		d = ev.refusalToTell(d)
+	}
 	if err != nil || id == "" || !d.Allowed || len(ev.decisions) == 0 {
 		return d, nil, err
 	}
@@ -72,7 +76,7 @@ func (ev *evaluation) setTerms(t *tidegate.Terms) (id string, err error) {
 		case tidegate.Concurrency:
 			permits = permits || ev.charges[i].Cost > 0
 		case tidegate.SlidingLog:
-			if t.CancelWithin > 0 && ev.charges[i].Cost > 0 {
+			if t.CancelWithin > 0 && ev.charges[i].Cost > 0 && !ev.charges[i].Shadow {
 				return "", fmt.Errorf("rules: the limit of rule %q is a sliding log, of which nothing can be given back: "+
 					"write a sliding window instead: %w", ev.charges[i].Rule, tidegate.ErrUnsupported)
 			}
@@ -99,6 +103,26 @@ func (ev *evaluation) setTerms(t *tidegate.Terms) (id string, err error) {
 	return id, nil
 }
 
+// refusalToTell is the refusal that tells most about when to come again: of a permit only its expiry is known, which is later than
+// almost always, so that it must not hide that a rate, say, has nothing for another half a minute.
+func (ev *evaluation) refusalToTell(d tidegate.Decision) tidegate.Decision {
+	best, permits := -1, false
+	for i := range ev.decisions {
+		one := &ev.decisions[i]
+		switch {
+		case ev.charges[i].Shadow || one.Allowed:
+		case ev.charges[i].Limit.Algorithm == tidegate.Concurrency:
+			permits = permits || one.Rule == d.Rule
+		case best < 0 || one.RetryAfter > ev.decisions[best].RetryAfter:
+			best = i
+		}
+	}
+	if !permits || best < 0 {
+		return d
+	}
+	return ev.decisions[best]
+}
+
 // heldBy returns what the take holds; nil for nothing.
 func (e *Engine) heldBy(ev *evaluation, id string, t *tidegate.Terms, delay time.Duration) *engineHold {
 	h := &engineHold{store: e.store, id: id}
@@ -119,7 +143,9 @@ func (e *Engine) heldBy(ev *evaluation, id string, t *tidegate.Terms, delay time
 	}
 	if reserved && (delay > 0 || t.CancelWithin > 0) {
 		h.reserved = slices.Clone(ev.charges) // a store wants to hear all of them
-		h.cost = ev.oneCost()
+		if t.CancelWithin > 0 {               // else the store forgets them at the start, by itself
+			h.cost = ev.oneCost()
+		}
 	}
 	if h.permits == nil && h.reserved == nil {
 		return nil
@@ -149,7 +175,8 @@ type engineHold struct {
 	permits  []tidegate.Charge
 	ttl      time.Duration
 	reserved []tidegate.Charge // all of the take's
-	cost     int64             // of each of them; 0 where they differ
+	cost     int64             // of each of them; 0 where they differ, or need not be settled
+	over     atomic.Bool
 }
 
 // TTL implements [tidegate.Hold]: that of the rule whose permit expires first.
@@ -166,6 +193,9 @@ func (h *engineHold) Renew(ctx context.Context) error {
 // Release implements [tidegate.Hold]. What stays charged is settled as it was charged, so that the store can forget it; a store
 // settles all charges of a take for one cost, so that where the rules' differ it forgets them when their time is over.
 func (h *engineHold) Release(ctx context.Context) error {
+	if h.over.Swap(true) {
+		return tidegate.ErrUnknownID
+	}
 	if h.cost > 0 {
 		return h.giveBack(ctx, h.cost)
 	}
@@ -174,6 +204,9 @@ func (h *engineHold) Release(ctx context.Context) error {
 
 // Cancel implements [tidegate.Hold].
 func (h *engineHold) Cancel(ctx context.Context) error {
+	if h.over.Swap(true) {
+		return tidegate.ErrUnknownID
+	}
 	if h.reserved == nil {
 		return h.release(ctx)
 	}
