@@ -55,7 +55,7 @@ func (s *Server) LiveRules(src source.Source) (*live.Live, error) {
 type swapping struct{ s *Server }
 
 // Set returns the rules in place.
-func (w swapping) Set() *rules.Set { return w.s.engine.Set() }
+func (w swapping) Set() *rules.Set { return w.s.set() }
 
 // Swap puts others in their place.
 func (w swapping) Swap(set *rules.Set, at time.Time) []rules.Change {

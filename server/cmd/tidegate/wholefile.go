@@ -1,9 +1,11 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -12,8 +14,9 @@ import (
 // that one that cannot be written is known at once.
 type wholeFile struct {
 	name string
-	file *os.File // beside the name, until it is done; nil where there is nothing to write
-	same bool     // whether it is what the name names already: a device or a pipe, which nothing can take the place of
+	file *os.File    // beside the name, until it is done; nil where there is nothing to write
+	same bool        // whether it is what the name names already: a device or a pipe, which nothing can take the place of
+	mode fs.FileMode // of a former file; 0 where there is none
 }
 
 // beginFile begins a file; there is none without a name.
@@ -30,10 +33,14 @@ func beginFile(name string) (*wholeFile, error) {
 		f.same = true
 		f.file, err = os.OpenFile(name, os.O_WRONLY, 0)
 	default:
+		if err == nil {
+			f.mode = info.Mode().Perm() // who was not to read it is not to read the next one
+		}
 		if to, err := filepath.EvalSymlinks(name); err == nil {
 			f.name = to // what a link leads to is replaced, not the link
 		}
-		f.file, err = os.CreateTemp(filepath.Dir(f.name), ".tidegate-*")
+		temporary := filepath.Join(filepath.Dir(f.name), ".tidegate-"+rand.Text())
+		f.file, err = os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // as far as the umask allows
 	}
 	if err != nil {
 		return nil, err
@@ -47,8 +54,8 @@ func (f *wholeFile) finish(write func(io.Writer) error) error {
 		return nil
 	}
 	err := write(f.file)
-	if err == nil && !f.same {
-		err = f.file.Chmod(0o644)
+	if err == nil && f.mode != 0 {
+		err = f.file.Chmod(f.mode)
 	}
 	err = errors.Join(err, f.file.Close())
 	if !f.same {

@@ -53,6 +53,9 @@ func TestWholeFile(t *testing.T) {
 	}
 	f.discard()
 	holds("report")
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("what only its owner could read now has the mode %v: %v", info.Mode(), err)
+	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link was replaced: %v", err)
 	}
