@@ -33,18 +33,19 @@ func TestFaultRereadHalfWrittenFile(t *testing.T) {
 	}
 	do(t, file.Close())
 	l.Reread()
+	var versions map[int64]int
 	eventually(t, "the file is read", func() error {
-		if n := len(e.Set().Rules()); n != 10 {
-			return fmt.Errorf("%d rules", n)
+		versions = map[int64]int{}
+		for _, c := range l.Changes() { // which are told of after they are made
+			if c.Version != first {
+				versions[c.Version]++
+			}
+		}
+		if n := len(e.Set().Rules()); n != 10 || len(versions) == 0 {
+			return fmt.Errorf("%d rules, changes by version %v", n, versions)
 		}
 		return nil
 	})
-	versions := map[int64]int{}
-	for _, c := range l.Changes() {
-		if c.Version != first {
-			versions[c.Version]++
-		}
-	}
 	if len(versions) != 1 {
 		t.Errorf("it was read while it was being written: changes by version %v", versions)
 	}
