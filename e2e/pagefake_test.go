@@ -57,10 +57,12 @@ func (f *fakeAPI) serve(t *testing.T) string {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			w.Header().Set("Content-Type", "application/json")
-			if err := json.NewEncoder(w).Encode(fn(r)); err != nil {
+			text, err := json.Marshal(fn(r))
+			if err != nil {
 				t.Error(err)
 			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(text) // a page that is closed meanwhile does not read it
 		})
 	}
 	answer("GET /v1/state", func(*http.Request) any { return f.state })
