@@ -64,7 +64,7 @@ bench-go: ## Run the Go benchmarks named by BENCH, with allocations
 
 .PHONY: screenshots
 screenshots: deps ## Write a picture of each tab of the page, in light and dark, into SCREENSHOTS
-	cd e2e && TIDEGATE_REQUIRE_SERVERS=1 TIDEGATE_SCREENSHOTS=$(abspath $(SCREENSHOTS)) go test -run '^TestScreenshots$$' -count=1 .
+	cd e2e && TIDEGATE_REQUIRE_SERVERS=1 TIDEGATE_SCREENSHOTS=$(abspath $(SCREENSHOTS)) go test -tags screenshots -run '^TestScreenshots$$' -count=1 .
 
 .PHONY: tidy
 tidy: ## Format the code and tidy every go.mod
