@@ -47,6 +47,7 @@ type options struct {
 	duration    time.Duration
 	runs        int
 	only, peers string
+	contenders  string
 	programs    string
 	benchfmt    bool
 }
@@ -57,6 +58,7 @@ func main() {
 	flag.IntVar(&o.runs, "runs", 5, "how many runs of each contender; the ratio is that of the medians")
 	flag.StringVar(&o.only, "only", "", "regular expression: the workloads to run")
 	flag.StringVar(&o.peers, "peers", "some", "whom to run beside: all, some (redis_rate and x/time/rate) or none")
+	flag.StringVar(&o.contenders, "contenders", "", "regular expression: the contenders to run; ours, the first, always does")
 	flag.StringVar(&o.programs, "programs", "", "directory to keep installed services in; default a temporary one")
 	flag.BoolVar(&o.benchfmt, "benchfmt", false, "print a line for every run, for benchstat, instead of the table")
 	flag.Parse()
@@ -73,6 +75,10 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	which, err := regexp.Compile(o.only)
 	if err != nil {
 		return fmt.Errorf("-only: %w", err)
+	}
+	who, err := regexp.Compile(o.contenders)
+	if err != nil {
+		return fmt.Errorf("-contenders: %w", err)
 	}
 	if o.runs < 1 || o.duration <= 0 {
 		return fmt.Errorf("-runs %d and -d %v must be above 0", o.runs, o.duration)
@@ -101,7 +107,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	}
 	f.header(redis.version, o.runs, o.duration)
 	for _, w := range ws {
-		w = w.beside(o.peers)
+		w = w.beside(o.peers, who)
 		results, err := measure(ctx, w, o.duration, o.runs)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
@@ -117,13 +123,16 @@ func run(ctx context.Context, out io.Writer, o options) error {
 }
 
 // beside returns the workload with the contenders that are asked for.
-func (w workload) beside(peers string) workload {
+func (w workload) beside(peers string, who *regexp.Regexp) workload {
 	switch peers {
 	case "none":
 		w.contenders = w.contenders[:1]
 	case "all":
 		w.contenders = slices.Concat(w.contenders, w.peers)
 	}
+	ours, others := w.contenders[0], slices.Clone(w.contenders[1:])
+	others = slices.DeleteFunc(others, func(c contender) bool { return !who.MatchString(c.name) })
+	w.contenders = append([]contender{ours}, others...)
 	return w
 }
 

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"hash/maphash"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -30,9 +31,18 @@ type compiled struct {
 
 // limits compiles limits, each once.
 type limits struct {
-	last atomic.Pointer[compiled]
+	last [lastLimits]atomic.Pointer[compiled] // by the pointer that it was asked by
 	mu   sync.RWMutex
 	all  map[limitID]*compiled
+}
+
+// lastLimits is how many limits are found by their pointer; of two that share a place the one before is found by its value.
+const lastLimits = 64
+
+var lastSeed = maphash.MakeSeed()
+
+func (ls *limits) place(l *tidegate.Limit) *atomic.Pointer[compiled] {
+	return &ls.last[maphash.Comparable(lastSeed, l)%lastLimits]
 }
 
 type limitID struct {
@@ -44,7 +54,8 @@ type limitID struct {
 const maxLimits = 10_000
 
 func (ls *limits) of(c *tidegate.Charge) (*compiled, error) {
-	if l := ls.last.Load(); l != nil && l.source == c.Limit && l.version == c.Version {
+	last := ls.place(c.Limit)
+	if l := last.Load(); l != nil && l.source == c.Limit && l.version == c.Version {
 		return l, nil
 	}
 	id := limitID{*c.Limit, c.Version}
@@ -67,7 +78,7 @@ func (ls *limits) of(c *tidegate.Charge) (*compiled, error) {
 		}
 		ls.mu.Unlock()
 	}
-	ls.last.Store(l)
+	last.Store(l)
 	return l, nil
 }
 

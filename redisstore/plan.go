@@ -44,10 +44,11 @@ type use struct {
 	key     string
 	limit   *compiled // of the quick ones
 	cost    int64
-	several bool // not all quick ones are of this bucket alone and at one cost
-	slow    bool // it takes the take script
-	run     run  // of those that are decided as one
-	index   int  // in the several script
+	several bool    // not all quick ones are of this bucket alone and at one cost
+	slow    bool    // it takes the take script
+	run     run     // of those that are decided as one
+	index   int     // in the several and windows scripts
+	asked   float64 // by all takes together; beyond 2^53 it is not exact, and more than there can be in any case
 }
 
 func (u *use) reset() {
@@ -80,7 +81,8 @@ type plan struct {
 	runs                   []*run
 	several, windows, slow []*taking
 	args                   []any
-	lean                   bool // nobody looks at the command but the one who writes it out
+	totals, charges        []byte // doubles of a command
+	lean                   bool   // nobody looks at the command but the one who writes it out
 }
 
 func (p *plan) make(takes []*taking) {
@@ -129,7 +131,7 @@ func (p *plan) make(takes []*taking) {
 func (s *Store) decideBatch(ctx context.Context, takes []*taking, p *plan) {
 	p.make(takes)
 	if p.lean = !s.cluster && len(s.cfg.Hooks) == 0; !p.lean {
-		p.args = nil // a pipeline or a hook may still have them
+		p.args, p.totals, p.charges = nil, nil, nil // a pipeline or a hook may still have them
 	}
 	if len(p.runs) > 0 {
 		left, err := s.decideRuns(ctx, p)

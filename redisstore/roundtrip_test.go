@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -42,7 +41,11 @@ func (d *distant) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		d.at--
 		d.mu.Unlock()
 		keys, _ := cmd.Args()[2].(int)
-		cmd.(once).SetVal("4102444800000000" + strings.Repeat(" 0", keys))
+		reply := appendDouble(nil, 4102444800000000)
+		for range keys {
+			reply = appendDouble(reply, 0) // nothing is in use of any key
+		}
+		cmd.(once).SetVal(string(reply))
 		return nil
 	}
 }

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/tidegate-go/tidegate/internal/algo"
@@ -38,33 +37,25 @@ func (s *Store) decideRuns(ctx context.Context, p *plan) (left []*taking, err er
 	if err != nil {
 		return nil, err
 	}
-	text, _ := reply.(string)
-	fields := numbers{text: text}
+	fields := readNumbers(reply)
 	now, ok := fields.next()
 	for _, r := range runs {
-		if !ok {
-			break
-		}
-		if fields.skip('!') {
+		used, known := fields.next()
+		switch {
+		case ok && fields.alone:
 			r.limit.misses.Store(misses)
 			left = append(left, r.takes...)
 			continue
+		case !ok, !known:
+			return nil, badReply(reply)
 		}
-		var used int64
-		passed := int64(r.n)
-		used, ok = fields.next()
-		if ok && fields.ended == ':' {
-			passed, ok = fields.next()
-		}
-		if ok {
-			st, retry := r.tell(used, passed, now)
-			if retry > 0 && !s.cfg.NoDeniedCache {
-				s.denied.note(&r.takes[0].items[0], refusal{at: now, sent: sent, told: s.clock(), state: st}, retry, forgot)
-			}
+		st, retry := r.tell(used, now)
+		if retry > 0 && !s.cfg.NoDeniedCache {
+			s.denied.note(&r.takes[0].items[0], refusal{at: now, sent: sent, told: s.clock(), state: st}, retry, forgot)
 		}
 	}
-	if !ok {
-		return nil, fmt.Errorf("the script answered %q", text)
+	if !fields.atEnd() {
+		return nil, badReply(reply)
 	}
 	return left, nil
 }
@@ -77,19 +68,17 @@ func (p *plan) runCommand() []any {
 	for _, r := range runs {
 		single = single && r.cost == 1 && r.n == 1
 	}
-	size := scriptArgs + len(runs) + 2 + 6*len(limits) + 1
-	if !single {
-		size += 2 * len(runs)
-	}
-	args := scriptCall(p.args, len(runs), size)
+	args := scriptCall(p.args, len(runs), scriptArgs+len(runs)+2+6*len(limits)+1+1)
 	for _, r := range runs {
 		args = p.appendKey(args, &r.key)
 	}
 	args = appendLimits(append(args, len(limits), boolean(single)), limits)
 	if !single {
+		p.totals = p.totals[:0]
 		for _, r := range runs {
-			args = append(args, r.cost, r.n)
+			p.totals = appendDouble(appendDouble(p.totals, float64(r.cost)), float64(r.n))
 		}
+		args = append(args, p.totals)
 	}
 	p.args = args
 	return args
@@ -97,43 +86,16 @@ func (p *plan) runCommand() []any {
 
 // tell tells each take of a run what its decision is worked out from, and returns the state after them and when the last
 // one, if it was refused, can pass.
-func (r *run) tell(used, passed, now int64) (st algo.State, retry time.Duration) {
+func (r *run) tell(used, now int64) (st algo.State, retry time.Duration) {
+	p := r.limit.params
+	cost := r.cost * p.Unit()
+	passed := min(int64(r.n), max(0, p.Most()-used)/cost)
 	for _, t := range r.takes {
 		t.ran = ran{told: true, used: used, passed: passed, now: now, first: t.ran.first}
 	}
 	if passed < int64(r.n) {
-		p := r.limit.params
-		st = p.Resume(used+passed*r.cost*p.Unit(), now)
+		st = p.Resume(used+passed*cost, now)
 		retry = duration(p.Check(&st, algo.Request{Cost: r.cost}, now, algo.Window{}).Retry)
 	}
 	return st, retry
-}
-
-// numbers reads a text of numbers, each ended by a byte of its own.
-type numbers struct {
-	text  string
-	ended byte // what ended the last number
-}
-
-func (n *numbers) skip(c byte) bool {
-	if n.text == "" || n.text[0] != c {
-		return false
-	}
-	n.text = n.text[min(2, len(n.text)):]
-	return true
-}
-
-func (n *numbers) next() (v int64, ok bool) {
-	i := 0
-	for ; i < len(n.text) && n.text[i] >= '0' && n.text[i] <= '9'; i++ {
-		v = v*10 + int64(n.text[i]-'0')
-	}
-	ok = i > 0 && i < 19
-	n.ended = 0
-	if i < len(n.text) {
-		n.ended = n.text[i]
-		i++
-	}
-	n.text = n.text[i:]
-	return v, ok
 }

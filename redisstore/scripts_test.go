@@ -114,7 +114,7 @@ func TestScriptContracts(t *testing.T) {
 var textual = map[string]bool{
 	"num": true, "at": true, "table.concat": true, "kind.encode": true, "pack": true, "struct.pack": true, // functions that return texts
 	"width": true, "calendar": true, "p.calendar": true, // as they were matched
-	"tail": true, "string.format": true, "format": true, "prefix": true, "l.prefix": true, "l.suffix": true, "bucket.text": true, "p.kind": true, "KEYS[]": true, "id": true, "e[]": true, "tostring": true, "field": true,
+	"tail": true, "l.tail": true, "state": true, "rep": true, "string.format": true, "format": true, "prefix": true, "l.prefix": true, "l.suffix": true, "bucket.text": true, "p.kind": true, "KEYS[]": true, "id": true, "e[]": true, "tostring": true, "field": true,
 	"(ok and '1 ' or '0 ')": true, "(thrown.fail or thrown.err)": true,
 }
 

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/tidegate-go/tidegate/internal/algo"
 )
@@ -26,10 +25,9 @@ func (s *Store) decideSeveral(ctx context.Context, p *plan) (left []*taking, err
 	if err != nil {
 		return nil, err
 	}
-	text, _ := reply.(string)
-	b, ok := readLedger(text, keys)
+	b, ok := readLedger(reply, keys)
 	if !ok {
-		return nil, fmt.Errorf("the script answered %q", text)
+		return nil, badReply(reply)
 	}
 	told := s.clock()
 	for _, t := range takes {
@@ -64,60 +62,56 @@ func usesOf(takes []*taking) []*use {
 }
 
 // severalCommand makes the command of the several script, and sorts the keys as it has them.
-func (p *plan) severalCommand(keys []*use) []any {
-	takes := p.several
+func (p *plan) severalCommand(keys []*use) []any { return p.ledgerCommand(keys, p.several) }
+
+// ledgerCommand makes the command of a script that decides takes of several buckets.
+func (p *plan) ledgerCommand(keys []*use, takes []*taking) []any {
 	limits := byLimit(keys, func(u *use) *compiled { return u.limit })
-	charges, ones := 0, true
-	for _, t := range takes {
-		charges += len(t.items)
-		for i := range t.items {
-			ones = ones && t.items[i].charge.Cost == 1
-		}
+	of := 1 // arguments of a limit
+	if len(limits) > 0 {
+		of += len(limits[0].limit.args)
 	}
-	args := scriptCall(p.args, len(keys), scriptArgs+len(keys)+3+6*len(limits)+len(takes)+2*charges+1)
+	args := scriptCall(p.args, len(keys), scriptArgs+len(keys)+1+of*len(limits)+2+1)
 	for i, u := range keys {
-		u.index = i + 1
+		u.index, u.asked = i+1, 0
 		args = p.appendKey(args, &u.key)
 	}
-	args = append(appendLimits(append(args, len(limits), boolean(ones)), limits), len(takes))
-	args = appendCharges(args, takes, ones)
-	p.args = args
-	return args
-}
-
-// appendCharges appends the takes as the several and windows scripts read them.
-func appendCharges(args []any, takes []*taking, ones bool) []any {
+	args = appendLimits(append(args, len(limits)), limits)
+	p.charges = p.charges[:0]
 	for _, t := range takes {
-		args = append(args, len(t.items))
+		p.charges = appendDouble(p.charges, float64(len(t.items)))
 		for i := range t.items {
-			args = append(args, t.items[i].bucket.use.index)
-			if !ones {
-				args = append(args, t.items[i].charge.Cost)
-			}
+			u := &t.items[i].bucket.use
+			u.asked += float64(t.items[i].charge.Cost)
+			p.charges = appendDouble(appendDouble(p.charges, float64(u.index)), float64(t.items[i].charge.Cost))
 		}
 	}
-	return args
+	p.totals = p.totals[:0]
+	for _, u := range keys {
+		p.totals = appendDouble(p.totals, u.asked)
+	}
+	p.args = append(args, p.totals, p.charges)
+	return p.args
 }
 
-func readLedger(text string, keys []*use) (b ledger, ok bool) {
-	fields := numbers{text: text}
+func readLedger(reply any, keys []*use) (b ledger, ok bool) {
+	fields := readNumbers(reply)
 	b.states, b.alone = make([]algo.State, len(keys)), make([]bool, len(keys))
 	if b.now, ok = fields.next(); !ok {
 		return b, false
 	}
 	for i, u := range keys {
-		if fields.skip('!') {
+		switch used, ok := fields.next(); {
+		case ok:
+			b.states[i] = u.limit.params.Resume(used, b.now)
+		case fields.alone:
 			u.limit.misses.Store(misses)
 			b.alone[i] = true
-			continue
-		}
-		used, ok := fields.next()
-		if !ok {
+		default:
 			return b, false
 		}
-		b.states[i] = u.limit.params.Resume(used, b.now)
 	}
-	return b, true
+	return b, fields.atEnd()
 }
 
 // decide tells a take what it was told by the script, and charges the states as it did.

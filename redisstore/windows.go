@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/tidegate-go/tidegate/internal/algo"
 )
@@ -22,10 +21,9 @@ func (s *Store) decideWindows(ctx context.Context, p *plan) (left []*taking, err
 	if err != nil {
 		return nil, err
 	}
-	text, _ := reply.(string)
-	b, ok := readWindows(text, keys)
+	b, ok := readWindows(reply, keys)
 	if !ok {
-		return nil, fmt.Errorf("the script answered %q", text)
+		return nil, badReply(reply)
 	}
 	told := s.clock()
 	for _, t := range takes {
@@ -42,41 +40,23 @@ func (s *Store) decideWindows(ctx context.Context, p *plan) (left []*taking, err
 }
 
 // windowsCommand makes the command of the windows script, and sorts the keys as it has them.
-func (p *plan) windowsCommand(keys []*use) []any {
-	takes := p.windows
-	limits := byLimit(keys, func(u *use) *compiled { return u.limit })
-	charges, ones := 0, true
-	for _, t := range takes {
-		charges += len(t.items)
-		for i := range t.items {
-			ones = ones && t.items[i].charge.Cost == 1
-		}
-	}
-	args := scriptCall(p.args, len(keys), scriptArgs+len(keys)+3+4*len(limits)+len(takes)+2*charges+1)
-	for i, u := range keys {
-		u.index = i + 1
-		args = p.appendKey(args, &u.key)
-	}
-	args = append(appendLimits(append(args, len(limits), boolean(ones)), limits), len(takes))
-	args = appendCharges(args, takes, ones)
-	p.args = args
-	return args
-}
+func (p *plan) windowsCommand(keys []*use) []any { return p.ledgerCommand(keys, p.windows) }
 
-func readWindows(text string, keys []*use) (b ledger, ok bool) {
-	fields := numbers{text: text}
+func readWindows(reply any, keys []*use) (b ledger, ok bool) {
+	fields := readNumbers(reply)
 	b.states, b.alone, b.windows = make([]algo.State, len(keys)), make([]bool, len(keys)), make([]algo.Window, len(keys))
 	if b.now, ok = fields.next(); !ok {
 		return b, false
 	}
 	for i, u := range keys {
-		if fields.skip('!') {
+		held, ok := fields.next()
+		switch {
+		case ok:
+		case fields.alone:
 			u.limit.misses.Store(misses)
 			b.alone[i] = true
 			continue
-		}
-		held, ok := fields.next()
-		if !ok {
+		default:
 			return b, false
 		}
 		w := u.limit.params.Window(b.now)
@@ -86,5 +66,5 @@ func readWindows(text string, keys []*use) (b ledger, ok bool) {
 		u.limit.params.Load(&b.states[i], b.now, w)
 		b.windows[i] = w
 	}
-	return b, true
+	return b, fields.atEnd()
 }

@@ -3,39 +3,40 @@
 -- KEYS: the buckets, each once, those of one limit together.
 -- ARGV: the number of limits; 1 if all are single takes of one token; for each limit the end of the state that it writes
 --   ("|version|spec"), the units that a token costs, the units that a tick gives, the units that can be in use, the µs of
---   a tick, the number of its keys; then, unless all are single takes of one token, the cost and the number of takes of
---   each key.
--- Returns: a text: now in µs; for each key the units in use before the takes, as of now, and, where not all pass, a colon
---   and how many do; or "!" where nothing was done.
--- Most of the time goes into calls and into making texts and functions: so there is none of head.lua here, a key that stays
--- as long as before is not told so again (see stay), and numbers are written by %d, which takes half the time of %.0f and
--- is as good where it has 64 bits.
-local format, sub, pack, unpack_ = string.format, string.sub, struct.pack, struct.unpack
-local one, two, TOP = '%d', '%d:%d', 9007199254740992
-local keys, out = #KEYS, {format(one, now)}
-if tonumber(out[1]) ~= now then
-  one, two = '%.0f', '%.0f:%.0f'
-  out[1] = format(one, now)
+--   a tick, the number of its keys; then, unless all are single takes of one token, doubles: the cost and the number of takes
+--   of each key.
+-- Returns: doubles: now in µs; for each key the units in use before the takes, as of now, from which follows how many of
+--   them pass; or -1 where nothing was done.
+-- Most of the time goes into calls and into making texts and functions: so there is none of head.lua here, numbers come and
+-- go as doubles, and a key that stays as long as before is not told so again (see stay). %d takes half the time of %.0f.
+local format, sub, rep, pack, unpack_ = string.format, string.sub, string.rep, struct.pack, struct.unpack
+local one, TOP = '%d', 9007199254740992
+if tonumber(format(one, now)) ~= now then
+  one = '%.0f' -- where %d has less than 64 bits
 end
+local count, limits = #KEYS, tonumber(ARGV[1])
 local raws
-if keys == 1 then
+if count == 1 then
   raws = {pcall_('GET', KEYS[1])}
 else
   raws = call('MGET', unpack(KEYS)) -- nil also for what is no string
 end
-local single, first, arg = ARGV[2] == '1', 1, 3
-local each = 3 + 6 * tonumber(ARGV[1]) -- where the next cost is, unless all are single takes
-for _ = 1, tonumber(ARGV[1]) do
+local single, first, arg, out, costs = ARGV[2] == '1', 1, 3, {now}, nil
+if not single then
+  costs = {unpack_('<' .. rep('d', 2 * count), ARGV[3 + 6 * limits])}
+end
+for _ = 1, limits do
   local tail, unit, gain = ARGV[arg], tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
   local size, tick = tonumber(ARGV[arg + 3]), tonumber(ARGV[arg + 4])
   local last = first + tonumber(ARGV[arg + 5]) - 1
   arg = arg + 6
-  local t, from = floor(now / tick), -#tail
+  local t, from = (now - now % tick) / tick, -#tail
+  local state, long = pack('<d', t) .. tail, 16 - from -- but for the units in use
   for i = first, last do
     local raw, used, since, was = raws[i], 0, t, -1
     if raw then
       used = nil
-      if not raw.err and #raw == 16 - from and sub(raw, from) == tail then
+      if not raw.err and #raw == long and sub(raw, from) == tail then
         used, since = unpack_('<dd', raw)
         if used >= 0 and used < TOP and since >= 0 and since < TOP then
           was = floor((since + floor((used + gain - 1) / gain)) * tick / 1000000)
@@ -43,7 +44,7 @@ for _ = 1, tonumber(ARGV[1]) do
           used = nil
         end
       end
-    elseif keys > 1 and call('EXISTS', KEYS[i]) == 1 then
+    elseif count > 1 and call('EXISTS', KEYS[i]) == 1 then
       used = nil
     end
     if used then
@@ -55,34 +56,28 @@ for _ = 1, tonumber(ARGV[1]) do
           used = used - (t - since) * gain
         end
       end
+      out[i + 1] = used
       local cost, n = unit, 1
-      if not single then
-        cost, n = unit * tonumber(ARGV[each]), tonumber(ARGV[each + 1])
+      if costs then
+        cost, n = unit * costs[2 * i - 1], costs[2 * i]
       end
       if size - used < n * cost then
-        n = floor(max(0, size - used) / cost)
-        out[i + 1] = format(two, used, n)
-      elseif used == 0 then
-        out[i + 1] = '0'
-      else
-        out[i + 1] = format(one, used)
+        n = max(0, size - used) / cost
+        n = n - n % 1
       end
       if n > 0 or rebased then
         used = used + n * cost
         local idle = floor((t + floor((used + gain - 1) / gain)) * tick / 1000000)
         if idle == was then
-          call('SET', KEYS[i], pack('<dd', used, t) .. tail, 'KEEPTTL')
+          call('SET', KEYS[i], pack('<d', used) .. state, 'KEEPTTL')
         else
-          call('SET', KEYS[i], pack('<dd', used, t) .. tail, 'PXAT', format(one, idle * 1000 + 2000))
+          call('SET', KEYS[i], pack('<d', used) .. state, 'PXAT', format(one, idle * 1000 + 2000))
         end
       end
     else
-      out[i + 1] = '!'
-    end
-    if not single then
-      each = each + 2
+      out[i + 1] = -1
     end
   end
   first = last + 1
 end
-return table.concat(out, ' ')
+return pack('<' .. rep('d', count + 1), unpack(out))

@@ -2,27 +2,30 @@
 -- A window that holds anything for the one after it, or whose limit or version is not the one asked with, or that the
 -- clock has left backwards, is left alone with all takes that need it, for take to decide.
 -- KEYS: the buckets, each once, those of one limit together.
--- ARGV: the number of limits; 1 if all costs are 1; for each limit how the state that it writes ends (" 0|version|spec"),
---   how much a window holds, its length in µs, the number of its keys; the number of takes; for each take the number of
---   its charges, and for each charge the number of its key, not twice in a take, and, unless all are 1, its cost.
--- Returns: a text: now in µs; for each key what its window held before the takes, or "!" where it was left alone. What
+-- ARGV: the number of limits; for each limit how the state that it writes ends (" 0|version|spec"), how much a window
+--   holds, its length in µs, the number of its keys; then doubles: what all takes together ask of each key; and doubles: for
+--   each take the number of its charges, and for each charge the number of its key, not twice in a take, and its cost.
+-- Returns: doubles: now in µs; for each key what its window held before the takes, or -1 where it was left alone. What
 --   each take was told follows from that, and is worked out by the caller.
--- All states of a limit in one window begin and end alike, and go at one time: these texts are made once.
-local sub, format, one = string.sub, string.format, '%d'
+-- Where every key has room for all that is asked of it, all takes pass, and none is looked at. All states of a limit in one
+-- window begin and end alike, and go at one time: these texts are made once.
+local sub, format, rep, unpack_, one = string.sub, string.format, string.rep, struct.unpack, '%d'
+local TOP = 9007199254740992
 if tonumber(format(one, now)) ~= now then
   one = '%.0f'
 end
+local count, limits = #KEYS, tonumber(ARGV[1])
 local raws = call('MGET', unpack(KEYS)) -- nil also for what is no string
-local out, first, arg = {format(one, now)}, 1, 3
-local ones = ARGV[2] == '1'
-local held, room, limit, kept, dirty = {}, {}, {}, {}, {} -- of each key
-for _ = 1, tonumber(ARGV[1]) do
-  local suffix, n, width = ARGV[arg], tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
+local asked = {unpack_('<' .. rep('d', count), ARGV[2 + 4 * limits])}
+local out, held, limit, kept = {now}, {}, {}, {} -- of each key
+local roomy, first, arg = true, 1, 2
+for _ = 1, limits do
+  local suffix, size, width = ARGV[arg], tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
   local last = first + tonumber(ARGV[arg + 3]) - 1
   arg = arg + 4
   local to = now - now % width + width
   local prefix = format(one, to) .. ' '
-  local l = {prefix = prefix, suffix = suffix, expiry = format(one, ceil(to / 1000))}
+  local l = {prefix = prefix, suffix = suffix, expiry = format(one, ceil(to / 1000)), size = size}
   local from, ends = #prefix + 1, -#suffix
   for i = first, last do
     local raw, b = raws[i], 0
@@ -30,10 +33,13 @@ for _ = 1, tonumber(ARGV[1]) do
       b = nil
       if sub(raw, ends) == suffix then
         if sub(raw, 1, from - 1) == prefix then
-          b = tonumber(match(raw, '^%d+', from))
-          kept[i] = true
-          if not b or from + #format(one, b) ~= #raw + ends + 1 then
-            b = nil
+          local digits = match(raw, '^[1-9]%d*', from)
+          if digits and #raw == from - 1 + #digits - ends then
+            b = tonumber(digits)
+            kept[i] = true
+            if b >= TOP then
+              b = nil
+            end
           end
         else
           local a = tonumber(match(raw, '^(%d+) %d+ 0|'))
@@ -46,45 +52,44 @@ for _ = 1, tonumber(ARGV[1]) do
       b = nil
     end
     if b then
-      held[i], room[i], limit[i] = b, n - b, l
-      out[i + 1] = format(one, b)
+      held[i], limit[i], out[i + 1] = b, l, b
+      roomy = roomy and asked[i] <= size - b
     else
-      out[i + 1] = '!'
+      out[i + 1], roomy = -1, false
     end
   end
   first = last + 1
 end
-local step = ones and 1 or 2
-local keys, costs = {}, {} -- of the charges of a take
-arg = arg + 1
-for _ = 1, tonumber(ARGV[arg - 1]) do
-  local n = tonumber(ARGV[arg])
-  local passes = true
-  for j = 1, n do
-    local a = arg + 1 + step * (j - 1)
-    local i, cost = tonumber(ARGV[a]), 1
-    if not ones then
-      cost = tonumber(ARGV[a + 1])
+local charged = asked -- what each key is charged; nil for nothing
+if not roomy then
+  charged = {}
+  local text, at = ARGV[arg + 1], 1
+  local takes = {unpack_('<' .. rep('d', #text / 8), text)}
+  while at < #takes do
+    local after = at + 1 + 2 * takes[at]
+    local passes = true
+    for j = at + 1, after - 1, 2 do
+      local i = takes[j]
+      passes = passes and held[i] and takes[j + 1] <= limit[i].size - held[i] - (charged[i] or 0)
     end
-    keys[j], costs[j] = i, cost
-    passes = passes and room[i] and cost <= room[i]
-  end
-  if passes then
-    for j = 1, n do
-      local i, cost = keys[j], costs[j]
-      held[i], room[i], dirty[i] = held[i] + cost, room[i] - cost, true
+    if passes then
+      for j = at + 1, after - 1, 2 do
+        local i = takes[j]
+        charged[i] = (charged[i] or 0) + takes[j + 1]
+      end
     end
+    at = after
   end
-  arg = arg + 1 + step * n
 end
-for i = 1, #KEYS do
-  if dirty[i] then
+for i = 1, count do
+  if charged[i] then
     local l = limit[i]
+    local state = l.prefix .. format(one, held[i] + charged[i]) .. l.suffix
     if kept[i] then
-      call('SET', KEYS[i], l.prefix .. format(one, held[i]) .. l.suffix, 'KEEPTTL')
+      call('SET', KEYS[i], state, 'KEEPTTL')
     else
-      call('SET', KEYS[i], l.prefix .. format(one, held[i]) .. l.suffix, 'PXAT', l.expiry)
+      call('SET', KEYS[i], state, 'PXAT', l.expiry)
     end
   end
 end
-return table.concat(out, ' ')
+return struct.pack('<' .. rep('d', count + 1), unpack(out))
