@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -25,55 +22,46 @@ const (
 	gubernatorMethod = "/pb.gubernator.V1/GetRateLimits"
 )
 
-// plainBytes hands messages on as the bytes that they are: the client shall not be what is measured.
-type plainBytes struct{}
-
-func (plainBytes) Name() string { return "proto" }
-
-func (plainBytes) Marshal(v any) (mem.BufferSlice, error) {
-	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
-}
-
-func (plainBytes) Unmarshal(data mem.BufferSlice, v any) error {
-	b := v.(*[]byte)
-	*b = append((*b)[:0], data.Materialize()...)
-	return nil
-}
-
 // ask connects, waits until the service answers, and calls the method with what request makes of the numbers of a caller;
 // check says whether the answer is what the workload is about.
 func ask(ctx context.Context, address, method string, request func(b []byte, caller, n int) []byte, check func([]byte) error) (
 	func(context.Context, int, int) error, func(), error,
 ) {
-	var conns [connections]*grpc.ClientConn
+	var conns [connections]*rawConn
 	hangUp := func() {
 		for _, c := range conns {
 			if c != nil {
-				_ = c.Close()
+				c.close()
 			}
 		}
 	}
-	for i := range conns {
-		var err error
-		conns[i], err = grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithDefaultCallOptions(grpc.ForceCodecV2(plainBytes{})))
-		if err != nil {
-			hangUp()
-			return nil, nil, err
-		}
+	type room struct {
+		request []byte
+		*exchange
 	}
-	type room struct{ sent, told []byte }
 	var rooms [serviceCallers]room
+	for i := range rooms {
+		rooms[i].exchange = newExchange()
+	}
 	call := func(ctx context.Context, caller, n int) error {
 		r := &rooms[caller]
-		r.sent = request(r.sent[:0], caller, n)
-		if err := conns[caller%connections].Invoke(ctx, method, r.sent, &r.told); err != nil {
+		r.request = request(r.request[:0], caller, n)
+		told, err := conns[caller%connections].call(ctx, r.exchange, r.request)
+		if err != nil {
 			return err
 		}
-		return check(r.told)
+		return check(told)
 	}
 	for i := range conns {
-		if err := untilAnswered(ctx, func(ctx context.Context) error { return call(ctx, i, 0) }); err != nil {
+		if err := untilAnswered(ctx, func(ctx context.Context) (err error) {
+			if conns[i] != nil {
+				conns[i].close() // it may be why the last call failed
+			}
+			if conns[i], err = dialRaw(ctx, address, method); err != nil {
+				return err
+			}
+			return call(ctx, i, 0)
+		}); err != nil {
 			hangUp()
 			return nil, nil, err
 		}
@@ -81,16 +69,19 @@ func ask(ctx context.Context, address, method string, request func(b []byte, cal
 	return call, hangUp, nil
 }
 
-// untilAnswered waits for a service that has just been started.
+// untilAnswered waits for a service that has just been started: one that refuses connections or says that it cannot answer yet.
 func untilAnswered(ctx context.Context, call func(context.Context) error) error {
 	const patience = 20 * time.Second
-	for deadline := time.Now().Add(patience); ; {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
 		err := call(ctx)
 		if err == nil {
 			return nil
 		}
+		// An error that is no answer of the service has the code Unknown too.
 		code := status.Code(err)
-		if time.Now().After(deadline) || ctx.Err() != nil || code != codes.Unavailable && code != codes.Unknown {
+		if ctx.Err() != nil || code != codes.Unavailable && code != codes.Unknown {
 			return fmt.Errorf("no answer: %w", err)
 		}
 		time.Sleep(50 * time.Millisecond)
