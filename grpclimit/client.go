@@ -151,6 +151,6 @@ func target(cc *grpc.ClientConn) string {
 // Close returns when what is being given back to the store has been, which for each call takes a second at most. It changes nothing
 // else: call it when all calls are over and before the program ends, so that no permit is left to expire.
 func (c *Client) Close() error {
-	c.gate.returns.wait()
+	c.gate.returns.Wait(releaseTimeout)
 	return nil
 }

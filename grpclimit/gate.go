@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/afterwards"
 )
 
 // gate is what the interceptors of both sides have in common: it asks the decider and waits as long as it may.
@@ -34,7 +35,7 @@ type gate struct {
 	waiting   atomic.Int64 // calls and messages that wait
 	noAddress atomic.Bool  // it was said that calls have no address
 	failures  failureLog
-	returns   returns
+	returns   afterwards.Calls
 }
 
 // check fills in the defaults, or says all that is wrong.

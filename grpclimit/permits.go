@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/afterwards"
 )
 
 const (
@@ -34,7 +35,7 @@ type held struct {
 	permit  permit
 	ttl     time.Duration   // 0 for a charge alone
 	ctx     context.Context //nolint:containedctx // what renews has no caller to take one from
-	returns *returns
+	returns *afterwards.Calls
 	also    *held // another one of the call's; nil for none
 
 	mu    sync.Mutex
@@ -117,7 +118,7 @@ func (h *held) release() {
 		return
 	}
 	if h.end() {
-		h.returns.do(func() { h.giveBack(h.permit.Release) })
+		h.returns.Do(func() { h.giveBack(h.permit.Release) })
 	}
 	h.also.release()
 }

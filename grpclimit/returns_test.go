@@ -44,7 +44,7 @@ func TestCallDoesNotWaitForWhatItGivesBack(t *testing.T) {
 				s := newServer(t, newLimiter(t, "unlimited", ""), &ServerConfig{Permits: permits})
 				start := time.Now()
 				wantCode(t, unary(t.Context(), s), codes.OK)
-				if took := time.Since(start); took > prompt {
+				if took := time.Since(start); took > time.Millisecond {
 					t.Errorf("the call ended after %v", took)
 				}
 				_ = s.Close()

@@ -192,6 +192,6 @@ func (s *Server) isProbe(method string) bool {
 // Close returns when what is being given back to the store has been, which for each call takes a second at most. It changes nothing
 // else: call it when the server has stopped and before the program ends, so that no permit is left to expire.
 func (s *Server) Close() error {
-	s.gate.returns.wait()
+	s.gate.returns.Wait(releaseTimeout)
 	return nil
 }

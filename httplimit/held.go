@@ -91,7 +91,7 @@ func (h *held) done(status int) {
 	if !h.m.counts(status) {
 		back = h.hold.Cancel
 	}
-	h.m.returns.do(func() { h.giveBack(back) })
+	h.m.returns.Do(func() { h.giveBack(back) })
 }
 
 // cancel gives all back of a request that is not served, once.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidegate-go/tidegate"
 	"github.com/tidegate-go/tidegate/httplimit/clientip"
+	"github.com/tidegate-go/tidegate/internal/afterwards"
 )
 
 // A Middleware keeps requests to the limits of a decider. It is safe for concurrent use; create it with [New].
@@ -26,7 +27,7 @@ type Middleware struct {
 	names    *remembered[string]
 	policies *remembered[policy]
 	failing  atomic.Bool // whether the last decision failed
-	returns  returns
+	returns  afterwards.Calls
 }
 
 // New returns a middleware over a decider: a [*tidegate.Limiter], or an engine of many rules. A nil config is the default.
@@ -141,7 +142,7 @@ func (m *Middleware) Close() error {
 	if m.queue != nil {
 		m.queue.close()
 	}
-	m.returns.wait()
+	m.returns.Wait(giveBack)
 	return nil
 }
 
