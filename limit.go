@@ -177,7 +177,9 @@ func (l Limit) Validate() error {
 func (l Limit) Capacity() int64 {
 	switch l.Algorithm {
 	case TokenBucket:
-		return l.Normalize().Burst
+		if l.Burst != 0 {
+			return l.Burst
+		}
 	case LeakyBucket:
 		return l.Queue + 1
 	case Unlimited:
