@@ -53,9 +53,7 @@ func (s *Store) settleUp(ctx context.Context, charges []tidegate.Charge) (settle
 
 // settling returns the payment of a key that is under way, or begins the one that is due; nil if none is.
 func (s *Store) settling(c *tidegate.Charge) *payment {
-	sh := s.memories.shard(c.Rule, c.Key)
-	sh.mu.Lock()
-	m := sh.keys[bucket{c.Rule, c.Key}]
+	sh, m := s.memories.lock(c.Rule, c.Key)
 	if m == nil {
 		sh.mu.Unlock()
 		return nil
@@ -64,9 +62,14 @@ func (s *Store) settling(c *tidegate.Charge) *payment {
 		sh.mu.Unlock()
 		return p
 	}
-	lives, now := s.lives.Load(), s.now()
-	lost := m.lives != lives && m.full > now
+	lives := s.lives.Load()
 	pays := len(m.debts) > 0 && s.owedNow.Load()
+	if m.lives == lives && !pays {
+		sh.mu.Unlock()
+		return nil
+	}
+	now := s.now()
+	lost := m.lives != lives && m.full > now
 	if !lost && !pays {
 		sh.mu.Unlock()
 		return nil
@@ -116,8 +119,7 @@ func (s *Store) answers(ctx context.Context, p *payment) bool {
 
 // settled ends a payment, of which some debts may be left, and the loss of data may still have to be made good.
 func (s *Store) settled(p *payment, restored bool, unpaid []debt) {
-	sh := s.memories.shard(p.key.Rule, p.key.Key)
-	sh.mu.Lock()
+	sh, there := s.memories.lock(p.key.Rule, p.key.Key)
 	defer sh.mu.Unlock()
 	p.ok = restored && len(unpaid) == 0
 	close(p.done)
@@ -126,7 +128,7 @@ func (s *Store) settled(p *payment, restored bool, unpaid []debt) {
 	if !restored {
 		m.lives = p.was
 	}
-	if sh.keys[bucket{p.key.Rule, p.key.Key}] != m {
+	if there != m {
 		s.memories.forgot.Add(int64(len(unpaid)))
 		return
 	}
@@ -288,7 +290,7 @@ func (ms *memories) debtors(shard int) (cs []tidegate.Charge) {
 	sh := &ms.shards[shard]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for _, m := range sh.keys {
+	for m := range sh.all {
 		if len(m.debts) > 0 {
 			cs = append(cs, m.debts[0].charge)
 		}

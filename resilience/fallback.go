@@ -147,10 +147,8 @@ func policyDecision(c *tidegate.Charge) tidegate.Decision {
 // begin makes the fallback bucket of a key hold what remained when the store last told, times the share, if it has not
 // been begun in this outage. What the store had in use then, it has itself.
 func (s *Store) begin(ctx context.Context, c *tidegate.Charge, local tidegate.Charge, outage uint32) {
-	sh := s.memories.shard(c.Rule, c.Key)
-	sh.mu.Lock()
+	sh, m := s.memories.lock(c.Rule, c.Key)
 	defer sh.mu.Unlock()
-	m := sh.keys[bucket{c.Rule, c.Key}]
 	if m == nil || m.begun == outage {
 		return
 	}
@@ -213,10 +211,11 @@ func (s *Store) account(a *alone, charges []tidegate.Charge, decisions, local []
 
 // owe notes that the store is owed what is in use of a local bucket and was not charged.
 func (s *Store) owe(c, local *tidegate.Charge, outage uint32) {
-	sh := s.memories.shard(c.Rule, c.Key)
-	sh.mu.Lock()
+	sh, m := s.memories.lock(c.Rule, c.Key)
 	defer sh.mu.Unlock()
-	m := s.memories.of(sh, c, s.now())
+	if m == nil {
+		m = s.memories.add(sh, c, s.now())
+	}
 	for i := range m.debts {
 		if d := &m.debts[i]; d.local.Rule == local.Rule {
 			d.local.Limit, d.charged.Limit = local.Limit, local.Limit

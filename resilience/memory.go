@@ -2,29 +2,30 @@ package resilience
 
 import (
 	"hash/maphash"
-	"maps"
 	"math"
 	"math/bits"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tidegate-go/tidegate"
 )
 
-// memory is what is remembered of a key: what the store last said of it, and what it is owed.
+// memory is what is remembered of a key: what the store last said of it, and what it is owed. It is two cache lines: one of
+// them is what every answer writes, and what a key is found by is not in it.
 type memory struct {
-	limit *tidegate.Limit // as the store was last asked with
-	told  int64           // what remained then
-	at    int64           // ns: when
-	full  int64           // ns: when the bucket is as good as new, if nobody takes
-	lives uint32          // of which life of the store's data that is
+	rule, key string
+	same      *memory // the next key of the same hash
+	debts     []debt
 
-	begun  uint32 // the outage for which the fallback bucket was begun
-	debts  []debt
-	owing  bool     // whether it counts among the keys with debts, be they just being paid
-	paying *payment // that is under way
+	limit  *tidegate.Limit // as the store was last asked with
+	told   int64           // what remained then
+	at     int64           // ns: when
+	full   int64           // ns: when the bucket is as good as new, if nobody takes
+	lives  uint32          // of which life of the store's data that is
+	begun  uint32          // the outage for which the fallback bucket was begun
+	tally  *tally          // what the rule admitted; nil until it is looked up
+	paying *payment        // that is under way
+	owing  bool            // whether it counts among the keys with debts, be they just being paid
 }
 
 // debt is what a key owes for an outage.
@@ -55,85 +56,136 @@ func (m *memory) remaining(now int64) int64 {
 	return min(capacity, m.told+back)
 }
 
-type bucket struct{ rule, key string }
-
 const memoryShards = 64
 
 // memories keeps what is remembered of keys, bounded.
 type memories struct {
 	seed   maphash.Seed
+	bits   uint64       // of a name's hash that are used: all, but in tests
 	room   int          // in a shard
 	owing  atomic.Int64 // keys with debts
 	forgot atomic.Int64 // debts that were forgotten
 	next   int          // the shard to sweep; the heartbeat's
-	shards [memoryShards]memoryShard
+	shards *[memoryShards]memoryShard
 }
 
+// memoryShard is a part of the keys under one lock. They are found by the hash of rule and key, which is made once for shard
+// and map; the names are compared with those in the memory. What a shard holds is as large as a cache line.
 type memoryShard struct {
-	mu   sync.Mutex
-	keys map[bucket]*memory
-	_    [40]byte // keeps two shards' locks out of one cache line
+	mu     sync.Mutex
+	hashes map[uint64]*memory // of keys of one hash, which hardly ever are several, each leads to the next
+	n      int                // keys
+	_      [40]byte           // keeps two shards' locks out of one cache line
 }
 
 func (ms *memories) init(keys int) {
-	ms.seed = maphash.MakeSeed()
+	ms.seed, ms.bits = maphash.MakeSeed(), math.MaxUint64
 	ms.room = max(1, keys/memoryShards)
+	ms.shards = new([memoryShards]memoryShard)
 	for i := range ms.shards {
-		ms.shards[i].keys = map[bucket]*memory{}
+		ms.shards[i].hashes = map[uint64]*memory{}
 	}
 }
 
-func (ms *memories) shard(rule, key string) *memoryShard {
-	return &ms.shards[(maphash.String(ms.seed, key)+31*maphash.String(ms.seed, rule))%memoryShards]
+func (ms *memories) hash(rule, key string) uint64 {
+	return (maphash.String(ms.seed, key) + 31*maphash.String(ms.seed, rule)) & ms.bits
 }
 
-// of returns what is remembered of a key, newly made if there is nothing. The shard is locked.
-func (ms *memories) of(sh *memoryShard, c *tidegate.Charge, now int64) *memory {
-	name := bucket{c.Rule, c.Key}
-	m := sh.keys[name]
-	if m == nil {
-		if len(sh.keys) >= ms.room {
-			ms.evict(sh, now)
-		}
-		m = &memory{limit: c.Limit, told: c.Limit.Capacity(), full: math.MinInt64}
-		// The caller's strings may be parts of something large that shall not stay for the sake of a name.
-		sh.keys[bucket{strings.Clone(c.Rule), strings.Clone(c.Key)}] = m
+// lock locks a key's shard, and returns it and what is remembered of the key, nil if there is nothing.
+func (ms *memories) lock(rule, key string) (*memoryShard, *memory) {
+	hash := ms.hash(rule, key)
+	sh := &ms.shards[hash%memoryShards]
+	sh.mu.Lock()
+	return sh, sh.find(hash, rule, key)
+}
+
+// add returns what is remembered of a key from now on. The shard is locked, and knows nothing of the key.
+func (ms *memories) add(sh *memoryShard, c *tidegate.Charge, now int64) *memory {
+	if sh.n >= ms.room {
+		ms.evict(sh, now)
+	}
+	// The caller's strings may be parts of something large that shall not stay for the sake of a name.
+	name := c.Rule + c.Key
+	m := &memory{rule: name[:len(c.Rule)], key: name[len(c.Rule):]}
+	m.limit, m.told, m.full = c.Limit, c.Limit.Capacity(), math.MinInt64
+	sh.put(ms.hash(m.rule, m.key), m)
+	return m
+}
+
+// find returns what is remembered of a key of a hash.
+func (sh *memoryShard) find(hash uint64, rule, key string) *memory {
+	m := sh.hashes[hash]
+	for m != nil && (m.key != key || m.rule != rule) {
+		m = m.same
 	}
 	return m
+}
+
+func (sh *memoryShard) put(hash uint64, m *memory) {
+	m.same = sh.hashes[hash]
+	sh.hashes[hash] = m
+	sh.n++
+}
+
+// remove removes a key of a hash, which is there.
+func (sh *memoryShard) remove(hash uint64, m *memory) {
+	switch first := sh.hashes[hash]; {
+	case first != m:
+		for first.same != m {
+			first = first.same
+		}
+		first.same = m.same
+	case m.same != nil:
+		sh.hashes[hash] = m.same
+	default:
+		delete(sh.hashes, hash)
+	}
+	sh.n--
+}
+
+// all goes through the keys, in an order that the map chooses at random. The present one may be removed meanwhile.
+func (sh *memoryShard) all(yield func(*memory) bool) {
+	for _, m := range sh.hashes {
+		for m != nil {
+			next := m.same
+			if !yield(m) {
+				return
+			}
+			m = next
+		}
+	}
 }
 
 // evict makes room: of a few, the one goes that owes nothing and has most remaining, if there is one.
 func (ms *memories) evict(sh *memoryShard, now int64) {
 	const few = 8
-	var worst bucket
+	var worst *memory
 	least, n := math.Inf(1), 0
-	for name, m := range sh.keys { // in an order that the map chooses at random
+	for m := range sh.all {
 		matters := 1 - float64(m.remaining(now))/float64(max(1, m.limit.Capacity()))
 		if len(m.debts) > 0 || m.paying != nil {
 			matters += 2
 		}
 		if matters < least {
-			worst, least = name, matters
+			worst, least = m, matters
 		}
 		if n++; n == few || least <= 0 {
 			break
 		}
 	}
-	ms.forget(sh, worst)
+	if worst != nil {
+		ms.forget(sh, worst)
+	}
 }
 
 // forget drops a key. The shard is locked.
-func (ms *memories) forget(sh *memoryShard, name bucket) {
-	m := sh.keys[name]
-	if m == nil {
-		return
-	}
+func (ms *memories) forget(sh *memoryShard, m *memory) {
 	if m.owing {
 		m.owing = false
 		ms.owing.Add(-1)
 	}
 	ms.forgot.Add(int64(len(m.debts)))
-	delete(sh.keys, name)
+	sh.remove(ms.hash(m.rule, m.key), m)
 }
 
 // sweep forgets, in one shard, the keys that are as good as new and owe nothing.
@@ -142,142 +194,9 @@ func (ms *memories) sweep(now int64) {
 	ms.next++
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for name, m := range sh.keys {
+	for m := range sh.all {
 		if now >= m.full && len(m.debts) == 0 && m.paying == nil {
-			delete(sh.keys, name)
-		}
-	}
-}
-
-// counted reports whether a charge is of a bucket of which what remains and what is owed is remembered.
-func counted(c *tidegate.Charge) bool {
-	switch c.Limit.Algorithm {
-	case tidegate.None, tidegate.Unlimited, tidegate.Concurrency:
-		return false
-	case tidegate.TokenBucket, tidegate.LeakyBucket, tidegate.FixedWindow, tidegate.SlidingWindow, tidegate.SlidingLog:
-	}
-	return true
-}
-
-// note remembers what the store said of the charges' keys when it was asked at a time, and counts what it admitted.
-func (s *Store) note(charges []tidegate.Charge, decisions []tidegate.Decision, asked int64) {
-	admitted := allowed(charges, decisions)
-	now, staged := s.now(), s.staged.Load()
-	for i := range charges {
-		c, d := &charges[i], &decisions[i]
-		if admitted && d.Allowed && c.Cost > 0 {
-			s.admitted(c)
-		}
-		if !counted(c) || d.Limit <= 0 || d.Source != tidegate.SourceStore && d.Source != tidegate.SourceDeniedCache {
-			continue
-		}
-		told := d.Remaining
-		if capacity := c.Limit.Capacity(); d.Limit != capacity { // a shard's, or another version's: the same part of it
-			told = int64(float64(told) / float64(d.Limit) * float64(capacity))
-		}
-		full := int64(math.MaxInt64)
-		if int64(d.ResetAfter) < math.MaxInt64-now {
-			full = now + int64(d.ResetAfter)
-		}
-		sh := s.memories.shard(c.Rule, c.Key)
-		sh.mu.Lock()
-		if m := sh.keys[bucket{c.Rule, c.Key}]; m != nil || full > now {
-			m = s.memories.of(sh, c, now)
-			lives := s.lives.Load()
-			// Of calls that overlapped, that was decided later of which less remains.
-			if asked >= m.at || lives != m.lives || c.Limit != m.limit || told < m.remaining(now) {
-				m.limit, m.told, m.at, m.full, m.lives = c.Limit, told, now, full, lives
-			}
-			if !staged {
-				m.begun = 0 // what failed before was not an outage, or is over
-			}
-		}
-		sh.mu.Unlock()
-	}
-}
-
-// allowed reports whether every charge that is not in shadow is allowed, so that the take was charged.
-func allowed(charges []tidegate.Charge, decisions []tidegate.Decision) bool {
-	for i := range charges {
-		if !charges[i].Shadow && !decisions[i].Allowed {
-			return false
-		}
-	}
-	return true
-}
-
-// demand counts what rules admitted. The map is copied to add one, so that looking one up locks nothing.
-type demand struct {
-	mu    sync.Mutex
-	rules atomic.Pointer[map[string]*atomic.Int64]
-	since int64 // ns: of the counts; the heartbeat's
-}
-
-// maxRules bounds the rules that are counted, and toldRules those that a heartbeat tells of.
-const (
-	maxRules  = 1024
-	toldRules = 256
-)
-
-// admitted counts what a charge admitted.
-func (s *Store) admitted(c *tidegate.Charge) {
-	if c.Limit.Algorithm == tidegate.None || c.Limit.Algorithm == tidegate.Unlimited {
-		return
-	}
-	d := &s.demand
-	if rules := d.rules.Load(); rules != nil {
-		if n := (*rules)[c.Rule]; n != nil {
-			n.Add(c.Cost)
-			return
-		}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	next := map[string]*atomic.Int64{}
-	if rules := d.rules.Load(); rules != nil {
-		if len(*rules) >= maxRules {
-			return
-		}
-		maps.Copy(next, *rules)
-	}
-	if next[c.Rule] == nil {
-		next[strings.Clone(c.Rule)] = &atomic.Int64{}
-	}
-	next[c.Rule].Add(c.Cost)
-	d.rules.Store(&next)
-}
-
-// told returns what was admitted, as of a second, and what to take off the counts once the store knows.
-func (d *demand) told(now int64) (perSecond, counts map[string]int64) {
-	rules := d.rules.Load()
-	if rules == nil {
-		return nil, nil
-	}
-	counts = make(map[string]int64, len(*rules))
-	for r, n := range *rules {
-		counts[r] = n.Load()
-	}
-	if len(counts) > toldRules {
-		counts = most(counts, toldRules)
-	}
-	perSecond = make(map[string]int64, len(counts))
-	elapsed := max(now-d.since, int64(time.Second/10))
-	for r, n := range counts {
-		perSecond[r] = int64(math.Ceil(float64(n) * float64(time.Second) / float64(elapsed)))
-	}
-	return perSecond, counts
-}
-
-// take takes what the store knows off the counts.
-func (d *demand) take(counts map[string]int64, now int64) {
-	d.since = now
-	rules := d.rules.Load()
-	if rules == nil {
-		return
-	}
-	for r, n := range counts {
-		if c := (*rules)[r]; c != nil {
-			c.Add(-n)
+			sh.remove(ms.hash(m.rule, m.key), m)
 		}
 	}
 }

@@ -144,10 +144,8 @@ func (s *Store) resettle(ctx context.Context, c, local *tidegate.Charge, outage 
 
 // owed reports whether what is in use of a local bucket is still owed, or the payment of its key that is under way.
 func (s *Store) owed(c, local *tidegate.Charge) (*payment, bool) {
-	sh := s.memories.shard(c.Rule, c.Key)
-	sh.mu.Lock()
+	sh, m := s.memories.lock(c.Rule, c.Key)
 	defer sh.mu.Unlock()
-	m := sh.keys[bucket{c.Rule, c.Key}]
 	if m == nil {
 		return nil, false
 	}

@@ -244,12 +244,11 @@ func (s *Store) Reset(ctx context.Context, charges []tidegate.Charge) error {
 	outage := s.outage.Load()
 	for i := range charges {
 		c := &charges[i]
-		sh := s.memories.shard(c.Rule, c.Key)
-		sh.mu.Lock()
-		if m := sh.keys[bucket{c.Rule, c.Key}]; m != nil {
+		sh, m := s.memories.lock(c.Rule, c.Key)
+		if m != nil {
 			m.debts = nil // of a bucket that is as good as new
+			s.memories.forget(sh, m)
 		}
-		s.memories.forget(sh, bucket{c.Rule, c.Key})
 		sh.mu.Unlock()
 		local := []tidegate.Charge{
 			localCharge(c, kindBucket, c.Limit, outage), localCharge(c, kindCharged, c.Limit, outage), localCharge(c, kindPermits, c.Limit, 0),
