@@ -114,6 +114,8 @@ func (m *Metrics) of(l *limit, domain string, desc *commonv3.RateLimitDescriptor
 		} else {
 			m.values[l.label]++
 		}
+		// They may be parts of the request's text, of which no more is to be kept than they are.
+		ls = labels{strings.Clone(ls.domain), strings.Clone(ls.key1), strings.Clone(ls.key2)}
 	}
 	return m.series(ls)
 }
