@@ -8,8 +8,8 @@ import (
 )
 
 // codec reads requests and writes responses of the service by hand, where they are as proxies and we make them, and leaves
-// everything else to the library: it finds out field by field what a message has, which took longer than to decide about it.
-// What is read and written is the same.
+// everything else to the library: it finds out field by field what a message has, and allocates each of its parts. What is
+// read and written is the same.
 type codec struct{ library encoding.CodecV2 }
 
 // Codec returns the codec that a gRPC server with a [Service] is light with. It carries all other services of the server as

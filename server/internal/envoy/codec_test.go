@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unsafe"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -169,6 +170,33 @@ func TestDecodedListsAreApart(t *testing.T) {
 	req.Descriptors[0].Entries = append(req.Descriptors[0].Entries, &commonv3.RateLimitDescriptor_Entry{Key: "x"})
 	if !proto.Equal(req.GetDescriptors()[1], want) {
 		t.Errorf("%v, want %v", req.GetDescriptors()[1], want)
+	}
+}
+
+// The text of a request is one, and the series that it begins must not keep it.
+func TestSeriesKeepNoText(t *testing.T) {
+	store := memstore.New(nil)
+	defer store.Close()
+	m := NewMetrics()
+	s, err := NewService(ServiceConfig{Store: store, Metrics: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Set(mustParse(t, "domain: checkout\ndescriptors:\n- key: route\n  detailed_metric: true\n  rate_limit: {unit: hour, requests_per_unit: 9}\n"))
+	var req ratelimitv3.RateLimitRequest
+	if !decode(&req, bytes.Join([][]byte{wireText(1, "checkout"), wireField(2, wireField(1, wireText(1, "route"), wireText(2, "/a")))}, nil)) {
+		t.Fatal("left to the library")
+	}
+	if _, err := s.Answer(t.Context(), &req); err != nil {
+		t.Fatal(err)
+	}
+	if len(m.all) != 1 {
+		t.Fatalf("%v", m.all)
+	}
+	for ls := range m.all {
+		if ls.key1 != "route_/a" || unsafe.StringData(ls.domain) == unsafe.StringData(req.GetDomain()) {
+			t.Errorf("%v keeps the text of the request", ls)
+		}
 	}
 }
 
