@@ -27,7 +27,8 @@ build: ## Build every package of every module
 .PHONY: test
 test: deps ## Run all tests under the race detector, against real servers
 	TIDEGATE_REQUIRE_SERVERS=1 go test -run 'Allocat' \
-		./memstore ./rules ./guard ./internal/hotkeys ./downstream ./grpclimit ./httplimit ./httplimit/clientip ./redisstore
+		./memstore ./rules ./guard ./internal/hotkeys ./downstream ./grpclimit ./httplimit ./httplimit/clientip ./redisstore \
+		./server/internal/envoy
 	TIDEGATE_REQUIRE_SERVERS=1 go test \
 		-run 'InASecond|LeaseOfPaused|HoldsThroughAKill|KilledRedisUnderLoad|RunOutage|QueueMemoryIsFlat|OfBruteForce' \
 		./rules ./httplimit ./redisstore ./server ./server/cmd/tidegate ./server/internal/experiment

@@ -14,7 +14,7 @@ import (
 // each user, and tell who they are.
 type metrics struct {
 	registry  *prometheus.Registry
-	decisions *prometheus.CounterVec
+	decisions *decisionSeries
 	calls     *callMetrics
 	rejected  prometheus.Counter
 }
@@ -53,19 +53,20 @@ func (m *callMetrics) saw(took time.Duration, kind resilience.ErrorKind) {
 }
 
 func newMetrics(running func() float64, calls *callMetrics) *metrics {
+	registry := prometheus.NewRegistry()
 	m := &metrics{
 		calls:    calls,
-		registry: prometheus.NewRegistry(),
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+		registry: registry,
+		decisions: newDecisionSeries(registry, prometheus.CounterOpts{
 			Name: "tidegate_decisions_total",
 			Help: "Decisions on takes and acquires, by the rule that decided (empty where none matched), the outcome (allowed or denied) and the source. Peeks and refunds are not counted.",
-		}, []string{"rule", "outcome", "source"}),
+		}, outcome(true), outcome(false)),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tidegate_requests_rejected_total",
 			Help: "Requests that were answered 503 because too many ran at once.",
 		}),
 	}
-	m.registry.MustRegister(m.decisions, calls.seconds, calls.failures, m.rejected,
+	m.registry.MustRegister(calls.seconds, calls.failures, m.rejected,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "tidegate_requests_running",
 			Help: "Requests that are being answered.",
@@ -78,7 +79,11 @@ func newMetrics(running func() float64, calls *callMetrics) *metrics {
 
 // decision counts the answer to a take.
 func (m *metrics) decision(d *tidegate.Decision) {
-	m.decisions.WithLabelValues(d.Rule, outcome(d.Allowed), d.Source.String()).Inc()
+	denied := 0
+	if !d.Allowed {
+		denied = 1
+	}
+	m.decisions.inc(d.Rule, denied, d.Source)
 }
 
 func outcome(allowed bool) string {

@@ -7,18 +7,11 @@ import (
 	"github.com/tidegate-go/tidegate/rules"
 )
 
-// What a take came to for one rule, as /metrics says it.
-const (
-	ruleAllowed      = "allowed"
-	ruleDenied       = "denied"
-	ruleShadowDenied = "shadow_denied"
-)
-
 // ruleCounter counts what takes came to rule by rule, where tidegate_decisions_total has one decision for each take: a rule in
 // shadow, and one that had room while another refused, show here alone. It is the engine's counter, and tells the one of the
 // program besides.
 type ruleCounter struct {
-	decisions *prometheus.CounterVec
+	decisions *decisionSeries
 	next      rules.Counter
 }
 
@@ -26,28 +19,21 @@ var _ rules.Counter = (*ruleCounter)(nil)
 
 // newRuleCounter returns a counter of the registry that tells next too, unless that is nil.
 func newRuleCounter(r prometheus.Registerer, next rules.Counter) *ruleCounter {
-	c := &ruleCounter{
+	return &ruleCounter{
 		next: next,
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+		decisions: newDecisionSeries(r, prometheus.CounterOpts{
 			Name: "tidegate_rule_decisions_total",
 			Help: "What takes came to for each rule that they matched, by rule, outcome (allowed, denied, or shadow_denied where the rule is in shadow) and source. Peeks and refunds are not counted.",
-		}, []string{"rule", "outcome", "source"}),
+		}, ruleOutcomes[:]...),
 	}
-	r.MustRegister(c.decisions)
-	return c
 }
+
+// ruleOutcomes are what a take came to for one rule, as /metrics says it.
+var ruleOutcomes = [...]string{rules.Allowed: "allowed", rules.Refused: "denied", rules.ShadowRefused: "shadow_denied"}
 
 // Count implements [rules.Counter].
 func (c *ruleCounter) Count(rule string, outcome rules.Outcome, source tidegate.Source) {
-	text := ruleAllowed
-	switch outcome {
-	case rules.Allowed:
-	case rules.Refused:
-		text = ruleDenied
-	case rules.ShadowRefused:
-		text = ruleShadowDenied
-	}
-	c.decisions.WithLabelValues(rule, text, source.String()).Inc()
+	c.decisions.inc(rule, int(outcome), source)
 	if c.next != nil {
 		c.next.Count(rule, outcome, source)
 	}

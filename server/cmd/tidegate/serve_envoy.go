@@ -178,6 +178,7 @@ func (f *envoyFlags) server(cfg *server.Config) (*grpcserver.Server, error) {
 	return grpcserver.New(&grpcserver.Config{
 		TLS: secured, MaxConnectionAge: age, MaxConnectionAgeGrace: f.ageGrace,
 		ShutdownDelay: cfg.ShutdownDelay, DrainTime: cfg.DrainTime, Traces: cfg.Traces, Logger: cfg.Logger,
+		Codec: envoy.Codec(),
 	})
 }
 

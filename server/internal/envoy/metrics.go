@@ -89,7 +89,8 @@ func (m *Metrics) series(ls labels) *counted {
 	c := m.all[ls]
 	if c == nil {
 		c = new(counted)
-		m.all[ls] = c
+		// They may be parts of a request's text, of which no more is to be kept than they are.
+		m.all[labels{strings.Clone(ls.domain), strings.Clone(ls.key1), strings.Clone(ls.key2)}] = c
 	}
 	return c
 }

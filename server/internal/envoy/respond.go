@@ -19,31 +19,37 @@ const (
 
 // answered is a response and what it is made of, so that it is one allocation, and not one for each of its parts.
 type answered struct {
-	response  ratelimitv3.RateLimitResponse
-	statuses  [4]ratelimitv3.RateLimitResponse_DescriptorStatus
-	durations [4]durationpb.Duration
-	pointers  [4]*ratelimitv3.RateLimitResponse_DescriptorStatus
+	response ratelimitv3.RateLimitResponse
+	parts    [4]answeredPart
+	pointers [4]*ratelimitv3.RateLimitResponse_DescriptorStatus
+}
+
+// answeredPart is what is answered about one descriptor.
+type answeredPart struct {
+	status ratelimitv3.RateLimitResponse_DescriptorStatus
+	reset  durationpb.Duration
+}
+
+// room returns a response, and what it is made of for so many descriptors.
+func room(n int) (*ratelimitv3.RateLimitResponse, []answeredPart, []*ratelimitv3.RateLimitResponse_DescriptorStatus) {
+	if n > len(answered{}.parts) {
+		return new(ratelimitv3.RateLimitResponse), make([]answeredPart, n), make([]*ratelimitv3.RateLimitResponse_DescriptorStatus, n)
+	}
+	a := new(answered)
+	return &a.response, a.parts[:n], a.pointers[:n]
 }
 
 // respond makes the answer of what was decided.
 func (s *Service) respond(w *work, req *ratelimitv3.RateLimitRequest) *ratelimitv3.RateLimitResponse {
-	n := len(w.asked)
-	a := new(answered)
-	statuses, durations, pointers := a.statuses[:], a.durations[:], a.pointers[:]
-	if n > len(statuses) {
-		statuses = make([]ratelimitv3.RateLimitResponse_DescriptorStatus, n)
-		durations = make([]durationpb.Duration, n)
-		pointers = make([]*ratelimitv3.RateLimitResponse_DescriptorStatus, n)
-	}
-	resp := &a.response
+	resp, parts, pointers := room(len(w.asked))
 	resp.OverallCode = codeOK
-	resp.Statuses = pointers[:n]
+	resp.Statuses = pointers
 	now := time.Now()
 	charged := s.cfg.Metrics != nil && w.charged()
 	for i := range w.asked {
 		one := &w.asked[i]
-		pointers[i] = &statuses[i]
-		if s.status(w, one, pointers[i], &durations[i], now) && !s.cfg.Shadow {
+		pointers[i] = &parts[i].status
+		if s.status(w, one, &parts[i], now) && !s.cfg.Shadow {
 			resp.OverallCode = codeOver
 		}
 		if s.cfg.Metrics != nil && one.charge >= 0 {
@@ -51,7 +57,7 @@ func (s *Service) respond(w *work, req *ratelimitv3.RateLimitRequest) *ratelimit
 		}
 	}
 	if s.cfg.Headers {
-		resp.ResponseHeadersToAdd = headers(pointers[:n])
+		resp.ResponseHeadersToAdd = headers(pointers)
 	}
 	if s.cfg.DynamicMetadata {
 		resp.DynamicMetadata = s.metadata(w, req)
@@ -60,7 +66,8 @@ func (s *Service) respond(w *work, req *ratelimitv3.RateLimitRequest) *ratelimit
 }
 
 // status fills in what became of one descriptor, and reports whether it refuses the request.
-func (s *Service) status(w *work, a *asked, st *ratelimitv3.RateLimitResponse_DescriptorStatus, d *durationpb.Duration, now time.Time) bool {
+func (s *Service) status(w *work, a *asked, part *answeredPart, now time.Time) bool {
+	st := &part.status
 	st.Code = codeOK
 	switch {
 	case a.limit == nil:
@@ -72,8 +79,8 @@ func (s *Service) status(w *work, a *asked, st *ratelimitv3.RateLimitResponse_De
 	decision := &w.decisions[a.charge]
 	st.CurrentLimit = a.limit.wire
 	st.LimitRemaining = remaining(decision.Remaining)
-	d.Seconds = a.limit.reset(decision, now)
-	st.DurationUntilReset = d
+	part.reset.Seconds = a.limit.reset(decision, now)
+	st.DurationUntilReset = &part.reset
 	if decision.Allowed || a.limit.shadow || s.quota(a.limit) {
 		return false
 	}

@@ -24,7 +24,13 @@ import (
 // wired is a client of a service on a socket.
 func wired(t *testing.T, s *Service) ratelimitv3.RateLimitServiceClient {
 	t.Helper()
-	server, err := grpcserver.New(nil)
+	return ratelimitv3.NewRateLimitServiceClient(connected(t, s))
+}
+
+// connected is a connection to a service on a socket.
+func connected(t *testing.T, s *Service) *grpc.ClientConn {
+	t.Helper()
+	server, err := grpcserver.New(&grpcserver.Config{Codec: Codec()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +53,7 @@ func wired(t *testing.T, s *Service) ratelimitv3.RateLimitServiceClient {
 			t.Error(err)
 		}
 	})
-	return ratelimitv3.NewRateLimitServiceClient(c)
+	return c
 }
 
 // A client of the published protocol, 64 at once, over Redis: no error, and as many pass as the limits say, in all

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -53,6 +54,8 @@ type Config struct {
 	ShutdownDelay time.Duration
 	// DrainTime is how long a shutdown then waits for the requests that are running. Default: 10 s.
 	DrainTime time.Duration
+	// Codec reads and writes the messages of all services. Default: the library's.
+	Codec encoding.CodecV2
 	// Traces makes a span of each request. Default: none, and then they cost nothing.
 	Traces trace.TracerProvider
 	// Logger is told of panics. Default: none, nothing is logged.
@@ -125,6 +128,9 @@ func New(cfg *Config) (*Server, error) {
 	}
 	if s.cfg.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.cfg.TLS)))
+	}
+	if s.cfg.Codec != nil {
+		options = append(options, grpc.ForceServerCodecV2(s.cfg.Codec))
 	}
 	s.grpc = grpc.NewServer(append(options, traced(s.cfg.Traces)...)...)
 	healthv1.RegisterHealthServer(s.grpc, s.health)

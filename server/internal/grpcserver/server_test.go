@@ -13,7 +13,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
@@ -47,6 +50,37 @@ func TestHealthAndReflection(t *testing.T) {
 	if err != nil || !strings.Contains(r.String(), "test.Echo") || !strings.Contains(r.String(), "grpc.health.v1.Health") {
 		t.Errorf("%v, %v", r, err)
 	}
+}
+
+// What a config brings reads and writes the messages of all services.
+func TestCodec(t *testing.T) {
+	codec := &countingCodec{CodecV2: encoding.GetCodecV2(proto.Name)}
+	sv := serve(t, &Config{Codec: codec}, nil)
+	c := dial(t, sv.addr, nil, grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.CodecV2)))
+	if err := call(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := healthv1.NewHealthClient(c).Check(t.Context(), &healthv1.HealthCheckRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if r, w := codec.read.Load(), codec.written.Load(); r != 2 || w != 2 {
+		t.Errorf("%d messages read and %d written, want 2 and 2", r, w)
+	}
+}
+
+type countingCodec struct {
+	encoding.CodecV2
+	read, written atomic.Int64
+}
+
+func (c *countingCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	c.read.Add(1)
+	return c.CodecV2.Unmarshal(data, v)
+}
+
+func (c *countingCodec) Marshal(v any) (mem.BufferSlice, error) {
+	c.written.Add(1)
+	return c.CodecV2.Marshal(v)
 }
 
 // A shutdown does not wait for those who watch the health, and tells them.
