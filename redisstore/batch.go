@@ -29,6 +29,9 @@ const (
 	maxSlow    = 48  // takes that need the take script
 	maxSeveral = 384 // charges of takes of several buckets
 	maxQueued  = 1 << 17
+
+	// enough charges of takes of several buckets fill a batch, though half of them are of buckets that they share.
+	enough = 2 * maxKeys
 )
 
 var errQueueFull = errors.New("too many takes are waiting")
@@ -278,11 +281,7 @@ func (d *dispatcher) send() {
 	var takes []*taking
 	var p plan
 	for {
-		linger(maxTakes, func() int {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			return d.queued
-		})
+		linger(maxTakes, d.waiting)
 		d.mu.Lock()
 		d.forming--
 		batch, late = d.form(batch[:0], late[:0])
@@ -321,9 +320,38 @@ func (d *dispatcher) send() {
 		for _, w := range batch {
 			d.freeAll(w)
 		}
+		if d.full() { // nobody who is told now needs to be waited for
+			d.forming--
+			d.spawn()
+			d.forming++
+		}
 		d.mu.Unlock()
 		d.deliver(batch)
 	}
+}
+
+// waiting returns how many callers wait, or as many as a batch can have if no more are needed to fill one.
+func (d *dispatcher) waiting() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.full() {
+		return maxTakes
+	}
+	return d.queued
+}
+
+// full reports whether the takes of several buckets that are ready fill a batch.
+func (d *dispatcher) full() bool {
+	charges := 0
+	for _, w := range d.ready {
+		if len(w.items) > 1 {
+			charges += len(w.items)
+		}
+		if charges >= enough {
+			return true
+		}
+	}
+	return false
 }
 
 // linger lets those run who are about to ask, as long as more of them come: they were told together, and shall leave
