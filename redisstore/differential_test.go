@@ -178,7 +178,11 @@ func (g *generator) charge() tidegate.Charge {
 	rule := g.rules[r.IntN(len(g.rules))]
 	if r.IntN(60) == 0 {
 		rule.old = append(rule.old[max(0, len(rule.old)-2):], genVersion{rule.limit, rule.version})
-		rule.limit, rule.version = g.limit(), pick(r, g.version(), rule.version)
+		if r.IntN(3) == 0 { // the same limit once more, as of another time
+			rule.version = g.version()
+		} else {
+			rule.limit, rule.version = g.limit(), pick(r, g.version(), rule.version)
+		}
 	}
 	v := genVersion{rule.limit, rule.version}
 	if len(rule.old) > 0 && r.IntN(12) == 0 {

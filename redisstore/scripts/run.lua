@@ -1,5 +1,6 @@
 -- run: charges runs of equal costs, each to one plain bucket: the commonest takes, at the least expense.
--- A bucket that warms up, or whose limit or version is not the one asked with, is left alone for take to decide.
+-- A bucket that warms up, or whose limit is not the one asked with, is left alone for take to decide. Of two versions of one
+-- limit the newer stays.
 -- KEYS: the buckets, each once, those of one limit together.
 -- ARGV: the number of limits; 1 if all are single takes of one token; for each limit the end of the state that it writes
 --   ("|version|spec"), the units that a token costs, the units that a tick gives, the units that can be in use, the µs of
@@ -31,12 +32,24 @@ for _ = 1, limits do
   local last = first + tonumber(ARGV[arg + 5]) - 1
   arg = arg + 6
   local t, from = (now - now % tick) / tick, -#tail
-  local state, long = pack('<d', t) .. tail, 16 - from -- but for the units in use
+  local when, long = pack('<d', t), 16 - from
+  local state, version, spec = when .. tail, nil, nil -- but for the units in use
   for i = first, last do
-    local raw, used, since, was = raws[i], 0, t, -1
+    local raw, used, since, was, ours = raws[i], 0, t, -1, state
     if raw then
       used = nil
-      if not raw.err and #raw == long and sub(raw, from) == tail then
+      local known = not raw.err and #raw == long and sub(raw, from) == tail
+      if not known and not raw.err then
+        local v, s = match(raw, '^|(%d+)|([^|]*)$', 17)
+        if v and not spec then
+          version, spec = match(tail, '^|(%d+)|([^|]*)$')
+        end
+        known = v and s == spec
+        if known and tonumber(v) > tonumber(version) then
+          ours = when .. sub(raw, 17)
+        end
+      end
+      if known then
         used, since = unpack_('<dd', raw)
         if used >= 0 and used < TOP and since >= 0 and since < TOP then
           was = floor((since + floor((used + gain - 1) / gain)) * tick / 1000000)
@@ -69,9 +82,9 @@ for _ = 1, limits do
         used = used + n * cost
         local idle = floor((t + floor((used + gain - 1) / gain)) * tick / 1000000)
         if idle == was then
-          call('SET', KEYS[i], pack('<d', used) .. state, 'KEEPTTL')
+          call('SET', KEYS[i], pack('<d', used) .. ours, 'KEEPTTL')
         else
-          call('SET', KEYS[i], pack('<d', used) .. state, 'PXAT', format(one, idle * 1000 + 2000))
+          call('SET', KEYS[i], pack('<d', used) .. ours, 'PXAT', format(one, idle * 1000 + 2000))
         end
       end
     else

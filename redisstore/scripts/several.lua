@@ -1,6 +1,6 @@
 -- several: decides takes on plain buckets in order, each all or nothing over its charges.
--- A bucket that warms up, or whose limit or version is not the one asked with, is left alone with all takes that need it,
--- for take to decide.
+-- A bucket that warms up, or whose limit is not the one asked with, is left alone with all takes that need it, for take to
+-- decide. Of two versions of one limit the newer stays.
 -- KEYS: the buckets, each once, those of one limit together.
 -- ARGV: the number of limits; for each limit the end of the state that it writes ("|version|spec"), the units that a token
 --   costs, the units that a tick gives, the units that can be in use, the µs of a tick, the number of its keys; then doubles:
@@ -10,10 +10,21 @@
 --   What each take was told follows from that, and is worked out by the caller.
 -- Where every key has room for all that is asked of it, all takes pass, and none is looked at.
 local sub, rep, unpack_ = string.sub, string.rep, struct.unpack
+-- versioned returns how the state of a plain bucket ends when it is of the limit that a tail is of, but of another version:
+-- with the newer of the two. nil for another limit.
+local function versioned(raw, tail)
+  local version, spec = match(raw, '^|(%d+)|([^|]*)$', 17)
+  local asked, same = match(tail, '^|(%d+)|([^|]*)$')
+  if not version or spec ~= same then
+    return nil
+  end
+  return tonumber(version) > tonumber(asked) and sub(raw, 17) or tail
+end
+
 local count, limits = #KEYS, tonumber(ARGV[1])
 local raws = call('MGET', unpack(KEYS)) -- nil also for what is no string
 local asked = {unpack_('<' .. rep('d', count), ARGV[2 + 6 * limits])}
-local out, used, limit, charged = {now}, {}, {}, {} -- of each key; in units, but for what it is charged, nil for nothing
+local out, used, limit, newer, charged = {now}, {}, {}, {}, {} -- of each key; in units, but for what it is charged, nil for nothing
 local roomy, first, arg = true, 1, 2
 for _ = 1, limits do
   local l = {tail = ARGV[arg], unit = tonumber(ARGV[arg + 1]), gain = tonumber(ARGV[arg + 2]), size = tonumber(ARGV[arg + 3])}
@@ -27,6 +38,11 @@ for _ = 1, limits do
       u = nil
       if sub(raw, 17) == l.tail then
         u, since = decode(raw)
+      else
+        newer[i] = versioned(raw, l.tail)
+        if newer[i] then
+          u, since = decode(raw)
+        end
       end
     elseif call('EXISTS', KEYS[i]) == 1 then
       u = nil
@@ -72,7 +88,7 @@ for i = 1, count do
     local l = limit[i]
     local now_used = used[i] + charged[i] * l.unit
     local idle = second((l.t + ceildiv(now_used, l.gain)) * l.tick)
-    call('SET', KEYS[i], struct.pack('<dd', now_used, l.t) .. l.tail, 'PXAT', stay(idle))
+    call('SET', KEYS[i], struct.pack('<dd', now_used, l.t) .. (newer[i] or l.tail), 'PXAT', stay(idle))
   end
 end
 return struct.pack('<' .. rep('d', count + 1), unpack(out))

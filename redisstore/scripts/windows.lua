@@ -1,6 +1,6 @@
 -- windows: charges takes to fixed windows of a fixed length, in order, each all or nothing over its charges.
--- A window that holds anything for the one after it, or whose limit or version is not the one asked with, or that the
--- clock has left backwards, is left alone with all takes that need it, for take to decide.
+-- A window that holds anything for the one after it, or whose limit is not the one asked with, or that the clock has left
+-- backwards, is left alone with all takes that need it, for take to decide. Of two versions of one limit the newer stays.
 -- KEYS: the buckets, each once, those of one limit together.
 -- ARGV: the number of limits; for each limit how the state that it writes ends (" 0|version|spec"), how much a window
 --   holds, its length in µs, the number of its keys; then doubles: what all takes together ask of each key; and doubles: for
@@ -17,7 +17,7 @@ end
 local count, limits = #KEYS, tonumber(ARGV[1])
 local raws = call('MGET', unpack(KEYS)) -- nil also for what is no string
 local asked = {unpack_('<' .. rep('d', count), ARGV[2 + 4 * limits])}
-local out, held, limit, kept = {now}, {}, {}, {} -- of each key
+local out, held, limit, kept, newer = {now}, {}, {}, {}, {} -- of each key
 local roomy, first, arg = true, 1, 2
 for _ = 1, limits do
   local suffix, size, width = ARGV[arg], tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
@@ -31,22 +31,29 @@ for _ = 1, limits do
     local raw, b = raws[i], 0
     if raw then
       b = nil
-      if sub(raw, ends) == suffix then
-        if sub(raw, 1, from - 1) == prefix then
-          local digits = match(raw, '^[1-9]%d*', from)
-          if digits and #raw == from - 1 + #digits - ends then
-            b = tonumber(digits)
-            kept[i] = true
-            if b >= TOP then
-              b = nil
-            end
-          end
-        else
-          local a = tonumber(match(raw, '^(%d+) %d+ 0|'))
-          if a and a <= now then
+      if sub(raw, ends) == suffix and sub(raw, 1, from - 1) == prefix then
+        local digits = match(raw, '^[1-9]%d*', from)
+        if digits and #raw == from - 1 + #digits - ends then
+          b, kept[i] = tonumber(digits), true
+        end
+      else
+        local a, digits, version, spec = match(raw, '^(%d+) (%d+) 0|(%d+)|([^|]*)$')
+        if a and not l.spec then
+          l.version, l.spec = match(suffix, '^ 0|(%d+)|([^|]*)$')
+        end
+        if a and spec == l.spec then
+          if a .. ' ' == prefix then
+            b, kept[i] = tonumber(digits), true
+          elseif tonumber(a) <= now then
             b = 0
           end
+          if tonumber(version) > tonumber(l.version) then
+            newer[i] = ' 0|' .. version .. '|' .. spec
+          end
         end
+      end
+      if b and b >= TOP then
+        b = nil
       end
     elseif call('EXISTS', KEYS[i]) == 1 then
       b = nil
@@ -84,7 +91,7 @@ end
 for i = 1, count do
   if charged[i] then
     local l = limit[i]
-    local state = l.prefix .. format(one, held[i] + charged[i]) .. l.suffix
+    local state = l.prefix .. format(one, held[i] + charged[i]) .. (newer[i] or l.suffix)
     if kept[i] then
       call('SET', KEYS[i], state, 'KEEPTTL')
     else
