@@ -31,6 +31,8 @@ const (
 	maxMessage       = 1 << 20
 	maxHeader        = 64 << 10
 	maxStreams       = 1000 // of one connection at once
+	streamWindow     = 64 << 10
+	connWindow       = 1 << 20
 	pingAfter        = time.Minute
 	pingTimeout      = 20 * time.Second
 	workers          = 128             // goroutines whose stacks have grown already; beyond, each request has one of its own
@@ -114,6 +116,8 @@ func New(cfg *Config) (*Server, error) {
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge:      s.cfg.MaxConnectionAge,
 			MaxConnectionAgeGrace: s.cfg.MaxConnectionAgeGrace,
