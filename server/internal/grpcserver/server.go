@@ -35,7 +35,7 @@ const (
 	connWindow       = 1 << 20
 	pingAfter        = time.Minute
 	pingTimeout      = 20 * time.Second
-	workers          = 128             // goroutines whose stacks have grown already; beyond, each request has one of its own
+	workers          = 64              // goroutines whose stacks have grown already, and stay in the caches; beyond, each request has its own
 	minPing          = 5 * time.Second // a client that pings more often is closed
 )
 
