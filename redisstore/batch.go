@@ -20,8 +20,8 @@ import (
 
 const (
 	maxInFlight = 4
-	// worthwhile is the part of what is in flight that has to be ready before another batch leaves: a quarter. Small ones beside
-	// a large one take up the four places and the server, and what comes meanwhile waits for both.
+	// worthwhile is the part of what is in flight that has to be ready before another batch leaves: a quarter for each that has
+	// left. Small ones beside a large one take up the four places and the server, and what comes meanwhile waits for both.
 	worthwhile = 4
 	// maxTakes and maxKeys bound a batch, so that a script does not hold the server for longer than about 0.3 ms, of which a key
 	// takes 2 µs, and 3 µs as a bucket of takes of several.
@@ -268,7 +268,7 @@ func (d *dispatcher) behindOther(w *waiter, mine uint64) bool {
 
 // spawn starts a sender if something is ready and nobody will look at it.
 func (d *dispatcher) spawn() {
-	if len(d.ready) > 0 && d.forming == 0 && d.inFlight < maxInFlight && d.eager*worthwhile >= d.flying {
+	if len(d.ready) > 0 && d.forming == 0 && d.inFlight < maxInFlight && d.eager*worthwhile >= d.flying*d.inFlight {
 		d.forming++
 		d.senders++
 		d.inFlight++
