@@ -42,7 +42,7 @@ func TestVersionsOfOneLimitAreDecidedQuickly(t *testing.T) {
 					t.Errorf("take %d, of version %d: %+v, %v", n, v.asked, ds, err)
 				}
 				raw, _ := command(t, srv, "GET", key).(string)
-				if parts := strings.Split(raw, "|"); len(parts) != 3 || parts[1] != string('0'+rune(v.kept)) {
+				if parts := strings.Split(raw, "|"); len(parts) < 3 || parts[len(parts)-2] != string('0'+rune(v.kept)) { // a double may have a "|" too
 					t.Errorf("take %d, of version %d: the bucket holds %q, want version %d", n, v.asked, raw, v.kept)
 				}
 				if ttl, _ := command(t, srv, "PTTL", key).(int64); ttl <= 0 || ttl > (time.Hour+3*time.Second).Milliseconds() {
