@@ -43,7 +43,7 @@ func (n *numbers) next() (v int64, ok bool) {
 	n.text = n.text[doubleSize:]
 	f := math.Float64frombits(bits)
 	n.alone = f == -1
-	if !(f >= 0 && f < maxExact && f == math.Trunc(f)) { //nolint:staticcheck // NaN is none either
+	if !(f >= 0 && f < maxExact && f == math.Trunc(f)) {
 		return 0, false
 	}
 	return int64(f), true

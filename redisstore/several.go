@@ -90,8 +90,9 @@ func (p *plan) ledgerCommand(keys []*use, takes []*taking) []any {
 	for _, u := range keys {
 		p.totals = appendDouble(p.totals, u.asked)
 	}
-	p.args = append(args, p.totals, p.charges)
-	return p.args
+	args = append(args, p.totals, p.charges)
+	p.args = args
+	return args
 }
 
 func readLedger(reply any, keys []*use) (b ledger, ok bool) {
