@@ -12,6 +12,11 @@ const (
 	beatEvery = time.Second
 	// probeEvery and probeJitter say how soon a heartbeat that failed is tried again.
 	probeEvery, probeJitter = 100 * time.Millisecond, 100 * time.Millisecond
+	// firstPhase is how far into a second of the store's clock the first replicas beat, phaseJitter how much that varies, and
+	// beatSlack what is left for answers to be on their way.
+	firstPhase, phaseJitter, beatSlack = 100 * time.Millisecond, 25 * time.Millisecond, 25 * time.Millisecond
+	// minPhases is over how much of a second replicas are spread at least, however long a beat may wait for its answer.
+	minPhases = 200 * time.Millisecond
 	// beatFailures is how many heartbeats in a row must fail for the store to count as away, whatever takes are answered.
 	beatFailures = 3
 	// stageTime is when those who have not reported since the store is back have expired.
@@ -45,9 +50,12 @@ type stage struct {
 	gathered time.Time
 }
 
+// beginBeating draws the phase of this replica's beats: as late as a beat whose answer is lost can be tried again within the
+// same second. So one that is lost costs no table, by which the shares of the others would add up without this one's.
 func (s *Store) beginBeating() {
 	s.beats.marker = rand.Text()
-	s.beats.phase = time.Second/10 + s.jitter(time.Second*8/10)
+	last := beatEvery - phaseJitter - s.cfg.Timeout - probeEvery - probeJitter - beatSlack
+	s.beats.phase = firstPhase + s.jitter(max(last-firstPhase, minPhases))
 }
 
 // beat tells the store that this replica is there, until the Store is closed.
@@ -192,7 +200,7 @@ func (s *Store) learn(t *tidegate.Table) time.Duration {
 		}
 	}
 	into := time.Duration(t.Now%1_000_000) * time.Microsecond
-	return beatEvery - into + s.beats.phase + s.jitter(time.Second/20) - time.Second/40
+	return beatEvery - into + s.beats.phase + s.jitter(2*phaseJitter) - phaseJitter
 }
 
 // mayClose reports whether the breaker has been open for long enough.

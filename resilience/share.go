@@ -17,8 +17,9 @@ const (
 	evenPart = 200
 )
 
-// tables are the last tables in which this replica was, the latest first; immutable. There are two, and more while some of
-// them lack a replica that was there: it has the ones before, and shares add up only by a table that both have.
+// tables are the last tables in which this replica was, the latest first; immutable. There are two, and more until the latest
+// two are of seconds that follow each other and lack nobody. Who misses a second reads nothing in it either and is not in its
+// table: until two seconds later it has only tables from before, and shares add up by a table that all have.
 type tables []*tidegate.Table
 
 // maxTables bounds them: one that does not beat for longer has expired.
@@ -27,17 +28,14 @@ const maxTables = tidegate.ReplicaTTL + 2
 // with returns the tables with a later one before them.
 func (ts tables) with(t *tidegate.Table) tables {
 	next := append(tables{t}, ts...)
-	whole := 0
-	for i, t := range next {
-		if t.Beaten >= t.Replicas {
-			whole++
-		}
-		if i > 0 && whole >= 2 || i == maxTables-1 {
-			return next[:i+1]
-		}
+	if len(next) > 2 && everybodyIn(next[0]) && everybodyIn(next[1]) && next[0].Second == next[1].Second+1 {
+		return next[:2]
 	}
-	return next
+	return next[:min(len(next), maxTables)]
 }
+
+// everybodyIn reports whether no replica is missing in a table that was there when it was read.
+func everybodyIn(t *tidegate.Table) bool { return t.Beaten >= t.Replicas }
 
 // shareBy returns the share of a rule by one table.
 func shareBy(t *tidegate.Table, rule string) int64 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -111,77 +112,162 @@ func TestShareBy(t *testing.T) {
 	}
 }
 
-// At every moment the shares of all replicas add up to at most the whole, however the demand moves and whoever leaves; or to
-// little more, where beats or their answers are lost now and then, and not all know a table that all are in.
+// losses are beats of one replica that its way loses.
+type losses struct {
+	left atomic.Int64 // how many are yet to be lost
+	last atomic.Int64 // ns: when the last was
+}
+
+// begin loses the next beats as a fault does.
+func (l *losses) begin(w *way, beats int64, f fault) {
+	l.left.Store(beats)
+	w.set(func(ctx context.Context, op string, do func() error) error {
+		if op != "beat" {
+			return do()
+		}
+		l.last.Store(time.Now().UnixNano())
+		if l.left.Add(-1) == 0 {
+			w.set(nil)
+		}
+		return f(ctx, op, do)
+	})
+}
+
+// over reports whether none is to be lost, nor has been for so long.
+func (l *losses) over(d time.Duration) bool {
+	return l.left.Load() == 0 && time.Now().UnixNano()-l.last.Load() >= int64(d)
+}
+
+// What is lost while shares have to add up.
+const (
+	noBeats = iota
+	// oneBeat: one beat of a replica or its answer, and no other of the same replica before it has been tried again.
+	oneBeat
+	// oneSecond: two in a row, so that the replica misses a second; and none of anybody while tables of before are in use.
+	oneSecond
+)
+
+// At every moment the shares of all replicas add up to at most the whole, however the demand moves and whoever leaves, and
+// though beats or their answers are lost.
 func TestSharesAddUp(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	rules := []string{"a", "b", "c", "unused"}
-	for _, n := range []int{1, 2, 3, 5, 17, -2, -3, -5} {
-		lossy := n < 0
-		n = max(n, -n)
+	for _, c := range []struct{ n, lost, steps int }{
+		{1, noBeats, 2000}, {2, noBeats, 2000}, {3, noBeats, 2000}, {5, noBeats, 2000}, {17, noBeats, 2000},
+		{2, oneBeat, 4000}, {3, oneBeat, 4000}, {5, oneBeat, 4000},
+		{2, oneSecond, 4000}, {3, oneSecond, 4000}, {5, oneSecond, 4000},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, uint64(n)))
-			sv := newServer(t)
-			rs := newFleet(t, sv, n, Config{})
-			time.Sleep(3 * time.Second) // all have seen two tables
-			here, worst := len(rs), int64(0)
-			var beats atomic.Int64
-			for step := range 2000 {
-				time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
-				r := rs[random.IntN(here)]
-				rule := rules[random.IntN(3)]
-				r.take(charge(t, rule, "k", "100000/s", 1+random.Int64N(1+random.Int64N(1000))))
-				switch {
-				case step == 1500 && here > 2:
-					here--
-					_ = rs[here].Close()
-					time.Sleep(3 * time.Second)
-				case lossy && random.IntN(200) == 0: // one beat is lost, or its answer
-					f := []fault{lost, fails("no")}[random.IntN(2)]
-					var once fault = func(ctx context.Context, op string, do func() error) error {
-						if op != "beat" {
-							return do()
-						}
-						r.way.set(nil)
-						beats.Add(1)
-						return f(ctx, op, do)
-					}
-					r.way.set(once)
-				}
-				for _, rule := range rules {
-					sum := int64(0)
-					for _, r := range rs[:here] {
-						sum += r.share(rule, tidegate.FailurePolicy{})
-					}
-					worst = max(worst, sum)
-					if sum > whole && (!lossy || sum > whole*11/10) {
-						t.Fatalf("%d replicas, step %d: the shares of %s add up to %d", n, step, rule, sum)
-					}
-				}
-			}
-			if lossy && beats.Load() == 0 {
-				t.Error("no beat was lost")
-			}
-			if worst < whole-int64(n) {
-				t.Errorf("%d replicas: at most %d of the whole is ever used", n, worst)
-			}
+			shareOut(t, c.n, c.lost, c.steps, rand.New(rand.NewPCG(seed, uint64(8*c.n+c.lost))))
 		})
 	}
 }
 
-// Two tables are used, and more while not all were in those: up to as many as a replica can miss before it has expired.
+// shareOut lets n replicas take at random, and wants their shares to add up after each step.
+func shareOut(t *testing.T, n, lose, steps int, random *rand.Rand) {
+	t.Helper()
+	rules := []string{"a", "b", "c", "unused"}
+	sv := newServer(t)
+	cfg := Config{}
+	if lose == oneSecond {
+		// It beats 0.075 to 0.4 s into a second. Two that hang are 0.95 to 1.15 s until the third: in the next second, always.
+		cfg.Timeout = 375 * time.Millisecond
+	}
+	rs := newFleet(t, sv, n, cfg)
+	time.Sleep(3 * time.Second) // all have seen two tables
+	first := time.Now().Unix()
+	here, worst := len(rs), int64(0)
+	ls := make([]*losses, n)
+	for i := range ls {
+		ls[i] = &losses{}
+	}
+	for step := range steps {
+		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+		i := random.IntN(here)
+		rule := rules[random.IntN(3)]
+		rs[i].take(charge(t, rule, "k", "100000/s", 1+random.Int64N(1+random.Int64N(1000))))
+		switch {
+		case step == steps*3/4 && here > 2 && lose != oneSecond:
+			here--
+			_ = rs[here].Close()
+			time.Sleep(3 * time.Second)
+		case lose == oneBeat && random.IntN(50) == 0 && ls[i].over(time.Second):
+			ls[i].begin(rs[i].way, 1, []fault{lost, hangs, fails("no")}[random.IntN(3)])
+		case lose == oneSecond && random.IntN(50) == 0 &&
+			!slices.ContainsFunc(ls, func(l *losses) bool { return !l.over((maxTables + 1) * time.Second) }):
+			ls[i].begin(rs[i].way, 2, hangs)
+		}
+		for i, r := range rs[:here] {
+			if last := (*r.tables.Load())[0].Second; lose != oneSecond && last < time.Now().Unix()-2 {
+				t.Fatalf("%d replicas, loss %d, step %d: replica %d has missed the table of the second after %d", n, lose, step, i, last)
+			}
+		}
+		for _, rule := range rules {
+			sum := int64(0)
+			for _, r := range rs[:here] {
+				sum += r.share(rule, tidegate.FailurePolicy{})
+			}
+			worst = max(worst, sum)
+			if sum > whole {
+				t.Fatalf("%d replicas, loss %d, step %d: the shares of %s add up to %d", n, lose, step, rule, sum)
+			}
+		}
+	}
+	if worst < whole-int64(n) {
+		t.Errorf("%d replicas, loss %d: at most %d of the whole is ever used", n, lose, worst)
+	}
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	missed := 0
+	for s := first; s < time.Now().Unix(); s++ {
+		if sv.told[s].beaten < here {
+			missed++
+		}
+	}
+	beats := slices.ContainsFunc(ls, func(l *losses) bool { return l.last.Load() > 0 })
+	if beats != (lose != noBeats) || (missed > 0) != (lose == oneSecond) {
+		t.Errorf("%d replicas, loss %d: beats were lost: %t; seconds were missed: %d", n, lose, beats, missed)
+	}
+}
+
+// A beat whose answer is lost is tried again within its second, unless the deadline is too long; and phases are spread.
+func TestPhase(t *testing.T) {
+	for _, c := range []struct{ timeout, last time.Duration }{
+		{50 * time.Millisecond, 700 * time.Millisecond},
+		{375 * time.Millisecond, 375 * time.Millisecond},
+		{10 * time.Second, 300 * time.Millisecond},
+	} {
+		lo, hi := time.Hour, time.Duration(0)
+		for range 10_000 {
+			s := &Store{cfg: Config{Timeout: c.timeout}}
+			s.beginBeating()
+			lo, hi = min(lo, s.beats.phase), max(hi, s.beats.phase)
+		}
+		if lo < 100*time.Millisecond || lo > 110*time.Millisecond || hi > c.last || hi < c.last-10*time.Millisecond {
+			t.Errorf("a timeout of %v: phases are from %v to %v, want 100ms to %v", c.timeout, lo, hi, c.last)
+		}
+	}
+}
+
+// Two tables are used, and more until the latest two lack nobody and no second between them: up to as many as a replica can
+// miss before it has expired.
 func TestTables(t *testing.T) {
 	for story, want := range map[string]string{
 		"2/2 2/2 2/2":             "3 2",
 		"2/2 2/2 1/2":             "3 2 1",
-		"2/2 2/2 1/2 2/2":         "4 3 2",
+		"2/2 2/2 1/2 2/2":         "4 3 2 1",
 		"2/2 2/2 1/2 2/2 2/2":     "5 4",
 		"1/2 1/2 1/2 1/2 1/2 1/2": "6 5 4 3 2",
+		"1/2 2/2 2/2":             "3 2",
+		"2/2 2/2 - 2/2":           "4 2 1", // a second that this replica missed
+		"2/2 2/2 - 2/2 2/2":       "5 4",
 		"1/1":                     "1",
 	} {
 		var ts tables
 		for i, word := range strings.Fields(story) {
+			if word == "-" {
+				continue
+			}
 			t := &tidegate.Table{Second: int64(i + 1)}
 			_, _ = fmt.Sscanf(word, "%d/%d", &t.Beaten, &t.Replicas)
 			ts = ts.with(t)
