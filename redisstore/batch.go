@@ -341,8 +341,11 @@ func (d *dispatcher) waiting() int {
 	return d.queued
 }
 
-// full reports whether the takes of several buckets that are ready fill a batch.
+// full reports whether what is ready fills a batch, as far as a look at the takes of several buckets tells.
 func (d *dispatcher) full() bool {
+	if len(d.ready) >= maxTakes {
+		return true
+	}
 	charges := 0
 	for _, w := range d.ready {
 		if len(w.items) > 1 {

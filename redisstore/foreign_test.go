@@ -177,7 +177,7 @@ func doubles(numbers ...float64) string {
 func TestGarbledState(t *testing.T) {
 	srv := redistest.Start(t)
 	s := openStore(t, srv.URL(), nil)
-	other := newCharge(t, "other", "k", "10/1000h", 1)
+	other, sound := newCharge(t, "other", "k", "10/1000h", 1), newCharge(t, "sound", "k", "10000/1000h", 1)
 	for _, k := range kinds {
 		c := newCharge(t, k.name, "k", k.limit, 1)
 		command(t, srv, "FLUSHALL")
@@ -192,7 +192,7 @@ func TestGarbledState(t *testing.T) {
 			"||", "1 2|0|", "1 2|0|b", "1 2|0|b 1 2 3 4 5 6", "|0|b 1 1 10 0 100 0 1", "x|0|b 1 1 10 0 100 0 1", "1 2|0|z 1 2", "x|0|f 1 2", "1 2 3|0|f 10 x",
 			"|0|w 1 2 3 4", "1 2|1|l 10 20", "1 2|2|p 1 2", "1 2|0|b 1 1 10 0 100 0 1|", "0|b|1 2",
 			"0123456789abcde|0|b 1 1 10 0 100 0 1", "0123456789abcdefg|0|b 1 1 10 0 100 0 1",
-			doubles(math.NaN(), 0) + tail, doubles(0, math.NaN()) + tail, doubles(-1, 0) + tail, doubles(0.5, 0) + tail,
+			doubles(math.NaN(), 0) + tail, doubles(0, math.NaN()) + tail, doubles(-1, 0) + tail, doubles(0.5, 0) + tail, doubles(0.5, 1<<52) + tail,
 			doubles(1<<53, 0) + tail, doubles(0, math.Inf(1)) + tail, doubles(1, 2, 3, 4) + tail,
 		} {
 			command(t, srv, "SET", key, text)
@@ -205,6 +205,13 @@ func TestGarbledState(t *testing.T) {
 			if got := command(t, srv, "GET", key); got != text {
 				t.Errorf("%s: %q became %q", k.name, text, got)
 			}
+			// In one batch with a bucket that is sound, it is an error of its own takes alone.
+			takes, callers, free := batchOf(t, s, [][]tidegate.Charge{{sound}, {c}}, never)
+			s.decideBatch(context.Background(), takes, new(plan))
+			if ds, err := callers[0].answer(); err != nil || !ds[0].Allowed || takes[1].err == nil {
+				t.Errorf("%s, %q, in a batch: %+v, %v; %v", k.name, text, ds, err, takes[1].err)
+			}
+			free()
 		}
 		if n := remaining(t, s, other); n != 10 {
 			t.Errorf("%s: the other bucket has %d, not 10", k.name, n)

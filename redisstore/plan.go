@@ -130,9 +130,7 @@ func (p *plan) make(takes []*taking) {
 // decideBatch decides takes, by scripts one after the other. An error is left with the takes that it concerns.
 func (s *Store) decideBatch(ctx context.Context, takes []*taking, p *plan) {
 	p.make(takes)
-	if p.lean = !s.cluster && len(s.cfg.Hooks) == 0; !p.lean {
-		p.args, p.totals, p.charges = nil, nil, nil // a pipeline or a hook may still have them
-	}
+	p.lean = !s.cluster && len(s.cfg.Hooks) == 0
 	if len(p.runs) > 0 {
 		left, err := s.decideRuns(ctx, p)
 		if err != nil {
@@ -203,6 +201,15 @@ func appendLimits(args []any, limits []limited) []any {
 		args = append(append(args, l.limit.args...), l.keys)
 	}
 	return args
+}
+
+// room returns the room of the command before, and forgets what is in it, unless a pipeline or a hook may still have that.
+func (p *plan) room() []any {
+	if !p.lean {
+		p.args, p.totals, p.charges = nil, nil, nil
+	}
+	p.totals, p.charges = p.totals[:0], p.charges[:0]
+	return p.args[:0]
 }
 
 // appendKey appends a key to a command: where it can be, without a copy.

@@ -68,13 +68,12 @@ func (p *plan) runCommand() []any {
 	for _, r := range runs {
 		single = single && r.cost == 1 && r.n == 1
 	}
-	args := scriptCall(p.args, len(runs), scriptArgs+len(runs)+2+6*len(limits)+1+1)
+	args := scriptCall(p.room(), len(runs), scriptArgs+len(runs)+2+6*len(limits)+1+1)
 	for _, r := range runs {
 		args = p.appendKey(args, &r.key)
 	}
 	args = appendLimits(append(args, len(limits), boolean(single)), limits)
 	if !single {
-		p.totals = p.totals[:0]
 		for _, r := range runs {
 			p.totals = appendDouble(appendDouble(p.totals, float64(r.cost)), float64(r.n))
 		}

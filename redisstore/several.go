@@ -71,13 +71,12 @@ func (p *plan) ledgerCommand(keys []*use, takes []*taking) []any {
 	if len(limits) > 0 {
 		of += len(limits[0].limit.args)
 	}
-	args := scriptCall(p.args, len(keys), scriptArgs+len(keys)+1+of*len(limits)+2+1)
+	args := scriptCall(p.room(), len(keys), scriptArgs+len(keys)+1+of*len(limits)+2+1)
 	for i, u := range keys {
 		u.index, u.asked = i+1, 0
 		args = p.appendKey(args, &u.key)
 	}
 	args = appendLimits(append(args, len(limits)), limits)
-	p.charges = p.charges[:0]
 	for _, t := range takes {
 		p.charges = appendDouble(p.charges, float64(len(t.items)))
 		for i := range t.items {
@@ -86,7 +85,6 @@ func (p *plan) ledgerCommand(keys []*use, takes []*taking) []any {
 			p.charges = appendDouble(appendDouble(p.charges, float64(u.index)), float64(t.items[i].charge.Cost))
 		}
 	}
-	p.totals = p.totals[:0]
 	for _, u := range keys {
 		p.totals = appendDouble(p.totals, u.asked)
 	}

@@ -226,6 +226,8 @@ func (s *Store) owe(c, local *tidegate.Charge, outage uint32) {
 		m.owing = true
 		s.memories.owing.Add(1)
 	}
-	d := debt{charge: algo.Named(c), local: algo.Named(local), charged: localCharge(c, kindCharged, local.Limit, outage)}
+	d := debt{charge: algo.Named(c), local: algo.Named(local)}
+	d.charge.Rule, d.charge.Key, d.local.Key = m.rule, m.key, m.key // the caller's may be parts of something large
+	d.charged = localCharge(&d.charge, kindCharged, local.Limit, outage)
 	m.debts = append(m.debts, d)
 }

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"math"
 	"math/bits"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -106,6 +107,9 @@ func (ms *memories) add(sh *memoryShard, c *tidegate.Charge, now int64) *memory 
 	}
 	// The caller's strings may be parts of something large that shall not stay for the sake of a name.
 	name := c.Rule + c.Key
+	if c.Rule == "" || c.Key == "" { // then it is the other one
+		name = strings.Clone(name)
+	}
 	m := &memory{rule: name[:len(c.Rule)], key: name[len(c.Rule):]}
 	m.limit, m.told, m.full = c.Limit, c.Limit.Capacity(), math.MinInt64
 	sh.put(ms.hash(m.rule, m.key), m)

@@ -51,7 +51,7 @@ for _ = 1, limits do
       end
       if known then
         used, since = unpack_('<dd', raw)
-        if used >= 0 and used < TOP and since >= 0 and since < TOP then
+        if used >= 0 and used < TOP and used % 1 == 0 and since >= 0 and since < TOP and since % 1 == 0 then
           was = floor((since + floor((used + gain - 1) / gain)) * tick / 1000000)
         else
           used = nil

@@ -43,7 +43,7 @@ for _ = 1, limits do
         end
         if a and spec == l.spec then
           if a .. ' ' == prefix then
-            b, kept[i] = tonumber(digits), true
+            b, kept[i] = tonumber(match(digits, '^[1-9]%d*')), true
           elseif tonumber(a) <= now then
             b = 0
           end
