@@ -7,6 +7,7 @@
 //
 //	go run ./bench                    all workloads, a few minutes
 //	go run ./bench -only '64 callers' those whose name matches
+//	go run ./bench -contenders 'rate' ours, and those of the others whose name matches
 //	go run ./bench -peers all         beside every peer there is, a quarter of an hour
 //	go run ./bench -benchfmt          a line for every run, for benchstat
 //

@@ -146,7 +146,7 @@ func TestBatchDecidesInOrder(t *testing.T) {
 	}
 }
 
-// A window that is of another version, that holds something for the next one, or that is no window of ours is left alone
+// A window that is of another limit, that holds something for the next one, or that is no window of ours is left alone
 // with the takes that need it, and all are decided; also where a clock has gone back.
 func TestWindowsLeaveOthersToTake(t *testing.T) {
 	srv := redistest.Start(t)
@@ -182,8 +182,8 @@ func TestWindowsLeaveOthersToTake(t *testing.T) {
 	}
 }
 
-// A bucket of another version is left alone with the takes that need it, and all are decided.
-func TestSeveralLeavesOtherVersionsToTake(t *testing.T) {
+// A bucket of another limit, which is newer, is left alone with the takes that need it, and all are decided.
+func TestSeveralLeavesOtherLimitsToTake(t *testing.T) {
 	srv := redistest.Start(t)
 	s := openStore(t, srv.URL(), nil)
 	old, newer := newCharge(t, "r", "changed", "10/h", 1), newCharge(t, "r", "changed", "20/h", 1)
