@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/tidegate-go/tidegate/server"
@@ -143,7 +142,7 @@ func (f *envoyFlags) follow(p *proxies, s *server.Server, cfg *server.Config) er
 	}
 	set := service.Set
 	if p.grpc != nil {
-		ratelimitv3.RegisterRateLimitServiceServer(p.grpc, service)
+		service.Register(p.grpc)
 		p.grpc.SetServing(healthName, false)
 		set = func(c *envoy.Config) {
 			service.Set(c)

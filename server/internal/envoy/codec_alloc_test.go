@@ -5,40 +5,44 @@
 package envoy
 
 import (
+	"context"
 	"testing"
 
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
+
+	"github.com/tidegate-go/tidegate/memstore"
 )
 
-// A request allocates once for all of its text and once for each kind of what it has, however many of them there are; an
-// answer for its bytes and the two that gRPC wants around them.
+// A request allocates once for all of its text, and an answer once for what gRPC wants around its bytes, however many
+// descriptors there are. What comes between does not allocate, either.
 func TestCodecAllocations(t *testing.T) {
-	for _, c := range []struct {
-		descriptors  int
-		read, answer float64
-	}{{1, 3, 1}, {4, 6, 1}, {10, 6, 3}, {100, 6, 3}} {
-		data := mem.BufferSlice{mem.SliceBuffer(requestOf(t, c.descriptors))}
+	store := memstore.New(nil)
+	defer store.Close()
+	s, err := NewService(ServiceConfig{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Set(mustParse(t, "domain: checkout\ndescriptors:\n- key: remote_address_0\n  rate_limit: {unit: hour, requests_per_unit: 9}\n"))
+	around := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		return handle(ctx, req)
+	}
+	for _, n := range []int{1, 4, 10, keptDescriptors} {
+		data := mem.BufferSlice{mem.SliceBuffer(requestOf(t, n))}
 		codec := Codec()
-		if n := testing.AllocsPerRun(200, func() {
-			if err := codec.Unmarshal(data, new(ratelimitv3.RateLimitRequest)); err != nil {
-				t.Fatal(err)
-			}
-		}); n > c.read {
-			t.Errorf("a request of %d descriptors: %v allocations, want at most %v", c.descriptors, n, c.read)
-		}
-		resp := responseOf(c.descriptors)
-		if n := testing.AllocsPerRun(200, func() {
-			data, err := codec.Marshal(resp)
+		read := func(v any) error { return codec.Unmarshal(data, v) }
+		if allocations := testing.AllocsPerRun(200, func() {
+			x, err := handle(s, t.Context(), read, around)
 			if err != nil {
 				t.Fatal(err)
 			}
-			data.Free()
-		}); n > 3 {
-			t.Errorf("a response of %d statuses: %v allocations, want at most 3", c.descriptors, n)
-		}
-		if n := testing.AllocsPerRun(200, func() { room(c.descriptors) }); n > c.answer {
-			t.Errorf("room for %d statuses: %v allocations, want at most %v", c.descriptors, n, c.answer)
+			told, err := codec.Marshal(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told.Free()
+		}); allocations > 2 {
+			t.Errorf("a request of %d descriptors and its answer: %v allocations, want at most 2", n, allocations)
 		}
 	}
 }

@@ -119,7 +119,35 @@ func wireRequests(tb testing.TB) []wireRequest {
 	}
 }
 
-// sameRequest decodes the bytes with the codec and with the library, and says where they differ.
+// used is an exchange that another request was in, of which something is left in all of its parts.
+func used(tb testing.TB) *exchange {
+	tb.Helper()
+	const n = 5
+	x := new(exchange)
+	if !x.decode(bytes.Repeat(wireField(2, wireField(1, wireText(1, "left"), wireText(2, "over")), wireField(3, wireNumber(1, 8)), wireNumber(4, 1)), n)) {
+		tb.Fatal("left to the library")
+	}
+	x.request.Domain, x.request.HitsAddend = "left over", 3
+	unknown := wireNumber(9, 1)
+	x.request.ProtoReflect().SetUnknown(unknown)
+	for _, d := range x.request.GetDescriptors() {
+		d.Limit = &commonv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 7}
+		for _, m := range []proto.Message{d, d.GetHitsAddend(), d.GetEntries()[0]} {
+			m.ProtoReflect().SetUnknown(unknown)
+		}
+	}
+	x.room(n)
+	x.response.OverallCode = codeOver
+	x.response.ResponseHeadersToAdd = []*corev3.HeaderValue{{Key: "left over"}}
+	for _, st := range x.response.GetStatuses() {
+		st.Code, st.LimitRemaining, st.DurationUntilReset = codeOver, 5, durationpb.New(9)
+		st.ProtoReflect().SetUnknown(unknown)
+	}
+	return x
+}
+
+// sameRequest decodes the bytes with the codec and with the library, and says where they differ. The exchange that the codec
+// decodes into was used before, and is then used for another one.
 func sameRequest(t *testing.T, b []byte) {
 	t.Helper()
 	want := new(ratelimitv3.RateLimitRequest)
@@ -130,15 +158,21 @@ func sameRequest(t *testing.T, b []byte) {
 		{mem.SliceBuffer(whole[:len(b)/2]), mem.SliceBuffer(whole[len(b)/2:])},
 	} {
 		copy(whole, b)
-		got := &ratelimitv3.RateLimitRequest{Domain: "left over", HitsAddend: 3, Descriptors: []*commonv3.RateLimitDescriptor{nil}}
-		got.ProtoReflect().SetUnknown(wireNumber(9, 1))
+		got := used(t)
 		err := Codec().Unmarshal(data, got)
 		clear(whole) // the buffers are used again
 		if (err == nil) != (wantErr == nil) {
 			t.Fatalf("%q: %v, want %v", b, err, wantErr)
 		}
-		if err == nil && !proto.Equal(got, want) {
-			t.Fatalf("%q is\n%v, want\n%v", b, got, want)
+		if err == nil && !proto.Equal(&got.request, want) {
+			t.Fatalf("%q is\n%v, want\n%v", b, &got.request, want)
+		}
+		next := requestOf(t, 2)
+		if err := Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(next)}, got); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := (proto.MarshalOptions{Deterministic: true}).Marshal(&got.request); err != nil || !bytes.Equal(again, next) {
+			t.Fatalf("after %q, a request is\n%v, %v", b, &got.request, err)
 		}
 	}
 }
@@ -148,7 +182,7 @@ func TestRequestsAreReadAsByTheLibrary(t *testing.T) {
 	for _, w := range wireRequests(t) {
 		t.Run(w.name, func(t *testing.T) {
 			sameRequest(t, w.bytes)
-			if byHand := decode(new(ratelimitv3.RateLimitRequest), w.bytes); byHand != w.byHand {
+			if byHand := new(received).decode(w.bytes); byHand != w.byHand {
 				t.Errorf("decoded by hand: %t", byHand)
 			}
 			for n := range w.bytes {
@@ -162,10 +196,11 @@ func TestRequestsAreReadAsByTheLibrary(t *testing.T) {
 
 // Lists of one message do not grow into each other.
 func TestDecodedListsAreApart(t *testing.T) {
-	var req ratelimitv3.RateLimitRequest
-	if !decode(&req, requestOf(t, 3)) {
+	var r received
+	if !r.decode(requestOf(t, 3)) {
 		t.Fatal("left to the library")
 	}
+	req := &r.request
 	want := proto.Clone(req.GetDescriptors()[1])
 	req.Descriptors[0].Entries = append(req.Descriptors[0].Entries, &commonv3.RateLimitDescriptor_Entry{Key: "x"})
 	if !proto.Equal(req.GetDescriptors()[1], want) {
@@ -183,18 +218,18 @@ func TestSeriesKeepNoText(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Set(mustParse(t, "domain: checkout\ndescriptors:\n- key: route\n  detailed_metric: true\n  rate_limit: {unit: hour, requests_per_unit: 9}\n"))
-	var req ratelimitv3.RateLimitRequest
-	if !decode(&req, bytes.Join([][]byte{wireText(1, "checkout"), wireField(2, wireField(1, wireText(1, "route"), wireText(2, "/a")))}, nil)) {
+	var r received
+	if !r.decode(bytes.Join([][]byte{wireText(1, "checkout"), wireField(2, wireField(1, wireText(1, "route"), wireText(2, "/a")))}, nil)) {
 		t.Fatal("left to the library")
 	}
-	if _, err := s.Answer(t.Context(), &req); err != nil {
+	if _, err := s.Answer(t.Context(), &r.request); err != nil {
 		t.Fatal(err)
 	}
 	if len(m.all) != 1 {
 		t.Fatalf("%v", m.all)
 	}
 	for ls := range m.all {
-		if ls.key1 != "route_/a" || unsafe.StringData(ls.domain) == unsafe.StringData(req.GetDomain()) {
+		if ls.key1 != "route_/a" || unsafe.StringData(ls.domain) == unsafe.StringData(r.request.GetDomain()) {
 			t.Errorf("%v keeps the text of the request", ls)
 		}
 	}
@@ -204,7 +239,7 @@ func TestSeriesKeepNoText(t *testing.T) {
 func sameResponse(t *testing.T, resp *ratelimitv3.RateLimitResponse) {
 	t.Helper()
 	want, wantErr := proto.MarshalOptions{Deterministic: true}.Marshal(resp)
-	data, err := Codec().Marshal(resp)
+	data, err := Codec().(codec).encode(resp)
 	if (err == nil) != (wantErr == nil) {
 		t.Fatalf("%v: %v, want %v", resp, err, wantErr)
 	}

@@ -97,8 +97,65 @@ func count(b []byte) (n counts, ok bool) {
 	return n, true
 }
 
-// decoder makes a request of few allocations of many messages each, and one of all their text. They live as long as the
-// request does, which is until it is answered; whoever keeps a text for longer clones it.
+// received is a request and what it is made of: few arrays of many messages each, and one text. It can be used again, when
+// nobody has the request any more. The text is made anew for each request: whatever keeps a part of it, such as a key that
+// the store is still to be told of, has it for as long as it likes, and whoever keeps it for longer than the request clones it.
+type received struct {
+	request ratelimitv3.RateLimitRequest
+	// What the request is made of, as many as it has.
+	descriptors []commonv3.RateLimitDescriptor
+	list        []*commonv3.RateLimitDescriptor
+	entries     []commonv3.RateLimitDescriptor_Entry
+	pointers    []*commonv3.RateLimitDescriptor_Entry
+	hits        []wrapperspb.UInt64Value
+}
+
+// forget makes the request an empty one that keeps nothing alive but its own arrays.
+func (r *received) forget() {
+	r.request.Reset()
+	// All of a message goes, with what the codec never sets and an interceptor might have.
+	r.descriptors = emptied(r.descriptors)
+	r.list = emptied(r.list)
+	r.entries = emptied(r.entries)
+	r.pointers = emptied(r.pointers)
+	r.hits = emptied(r.hits)
+}
+
+func emptied[T any](list []T) []T {
+	clear(list)
+	return list[:0]
+}
+
+// sized returns room for n, of which all is zero, in place of what is empty.
+func sized[T any](empty []T, n int) []T {
+	if n > cap(empty) {
+		return make([]T, n)
+	}
+	return empty[:n]
+}
+
+// decode makes the request what the message says, as proto.Unmarshal does, and reports whether it could. Where it could not,
+// the message is the library's to read from its beginning, or to refuse: it is invalid, or has what proxies do not usually
+// send, such as a limit, fields that we do not know, or hits in two pieces that are to be merged.
+func (r *received) decode(b []byte) bool {
+	r.forget()
+	n, ok := count(b)
+	if !ok {
+		return false
+	}
+	r.descriptors = sized(r.descriptors, n.descriptors)
+	r.list = sized(r.list, n.descriptors)
+	r.entries = sized(r.entries, n.entries)
+	r.pointers = sized(r.pointers, n.entries)
+	r.hits = sized(r.hits, n.hits)
+	d := decoder{b: b, text: string(b), descriptors: r.descriptors, entries: r.entries, pointers: r.pointers, hits: r.hits}
+	if n.descriptors > 0 {
+		r.request.Descriptors = r.list[:0:n.descriptors]
+	}
+	return d.request(&r.request)
+}
+
+// decoder fills in the parts of a request.
 type decoder struct {
 	b    []byte
 	text string // the same
@@ -107,42 +164,6 @@ type decoder struct {
 	entries     []commonv3.RateLimitDescriptor_Entry
 	pointers    []*commonv3.RateLimitDescriptor_Entry
 	hits        []wrapperspb.UInt64Value
-}
-
-// oneDecoded is room for the usual request of one descriptor in one allocation.
-type oneDecoded struct {
-	descriptors [1]commonv3.RateLimitDescriptor
-	list        [1]*commonv3.RateLimitDescriptor
-	entries     [2]commonv3.RateLimitDescriptor_Entry
-	pointers    [2]*commonv3.RateLimitDescriptor_Entry
-}
-
-// decode makes the request what the message says, as proto.Unmarshal does, and reports whether it could. Where it could not,
-// the message is the library's to read from its beginning, or to refuse: it is invalid, or has what proxies do not usually
-// send, such as a limit, fields that we do not know, or hits in two pieces that are to be merged.
-func decode(req *ratelimitv3.RateLimitRequest, b []byte) bool {
-	n, ok := count(b)
-	if !ok {
-		return false
-	}
-	req.Reset()
-	d := decoder{b: b, text: string(b)}
-	switch {
-	case n.descriptors == 0:
-	case n.descriptors == 1 && n.entries <= len(oneDecoded{}.entries):
-		one := new(oneDecoded)
-		d.descriptors, d.entries, d.pointers = one.descriptors[:], one.entries[:], one.pointers[:]
-		req.Descriptors = one.list[:0]
-	default:
-		d.descriptors = make([]commonv3.RateLimitDescriptor, n.descriptors)
-		d.entries = make([]commonv3.RateLimitDescriptor_Entry, n.entries)
-		d.pointers = make([]*commonv3.RateLimitDescriptor_Entry, n.entries)
-		req.Descriptors = make([]*commonv3.RateLimitDescriptor, 0, n.descriptors)
-	}
-	if n.hits > 0 {
-		d.hits = make([]wrapperspb.UInt64Value, n.hits)
-	}
-	return d.request(req)
 }
 
 func (d *decoder) request(req *ratelimitv3.RateLimitRequest) bool {

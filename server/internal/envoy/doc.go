@@ -6,6 +6,7 @@
 // descriptor is a charge. The rule is the domain and the keys, the key of its bucket the values. That take is all or
 // nothing, which is the one intended difference: a request that is refused charges none of its descriptors.
 //
-// The package knows nothing of sockets: package grpcserver carries the service over gRPC, with [Codec] to read its requests
-// and write its answers lightly, and [Service.JSON] is a handler for whoever serves HTTP. It imports the root and internal/key, not the server.
+// The package knows nothing of sockets: package grpcserver carries the service over gRPC, which [Service.Register] brings
+// there, with [Codec] to read its requests and write its answers lightly; [Service.JSON] is a handler for whoever serves HTTP.
+// It imports the root and internal/key, not the server.
 package envoy

@@ -17,11 +17,11 @@ const (
 	codeOver = ratelimitv3.RateLimitResponse_OVER_LIMIT
 )
 
-// answered is a response and what it is made of, so that it is one allocation, and not one for each of its parts.
+// answered is a response and what it is made of. It can be used again, when nobody has the response any more.
 type answered struct {
 	response ratelimitv3.RateLimitResponse
-	parts    [4]answeredPart
-	pointers [4]*ratelimitv3.RateLimitResponse_DescriptorStatus
+	parts    []answeredPart
+	statuses []*ratelimitv3.RateLimitResponse_DescriptorStatus
 }
 
 // answeredPart is what is answered about one descriptor.
@@ -30,26 +30,34 @@ type answeredPart struct {
 	reset  durationpb.Duration
 }
 
-// room returns a response, and what it is made of for so many descriptors.
-func room(n int) (*ratelimitv3.RateLimitResponse, []answeredPart, []*ratelimitv3.RateLimitResponse_DescriptorStatus) {
-	if n > len(answered{}.parts) {
-		return new(ratelimitv3.RateLimitResponse), make([]answeredPart, n), make([]*ratelimitv3.RateLimitResponse_DescriptorStatus, n)
-	}
-	a := new(answered)
-	return &a.response, a.parts[:n], a.pointers[:n]
+// forget makes the response an empty one that keeps nothing alive but its own arrays.
+func (a *answered) forget() {
+	a.response.Reset()
+	a.parts = emptied(a.parts)
+	a.statuses = emptied(a.statuses)
 }
 
-// respond makes the answer of what was decided.
-func (s *Service) respond(w *work, req *ratelimitv3.RateLimitRequest) *ratelimitv3.RateLimitResponse {
-	resp, parts, pointers := room(len(w.asked))
+// room makes the response one about so many descriptors of which nothing is said yet.
+func (a *answered) room(n int) {
+	a.forget()
+	a.parts = sized(a.parts, n)
+	a.statuses = sized(a.statuses, n)
+	for i := range a.parts {
+		a.statuses[i] = &a.parts[i].status
+	}
+	a.response.Statuses = a.statuses[:n:n]
+}
+
+// respond makes the answer of what was decided, in the room that there is for it.
+func (s *Service) respond(w *work, req *ratelimitv3.RateLimitRequest, in *answered) *ratelimitv3.RateLimitResponse {
+	in.room(len(w.asked))
+	resp := &in.response
 	resp.OverallCode = codeOK
-	resp.Statuses = pointers
 	now := time.Now()
 	charged := s.cfg.Metrics != nil && w.charged()
 	for i := range w.asked {
 		one := &w.asked[i]
-		pointers[i] = &parts[i].status
-		if s.status(w, one, &parts[i], now) && !s.cfg.Shadow {
+		if s.status(w, one, &in.parts[i], now) && !s.cfg.Shadow {
 			resp.OverallCode = codeOver
 		}
 		if s.cfg.Metrics != nil && one.charge >= 0 {
@@ -57,7 +65,7 @@ func (s *Service) respond(w *work, req *ratelimitv3.RateLimitRequest) *ratelimit
 		}
 	}
 	if s.cfg.Headers {
-		resp.ResponseHeadersToAdd = headers(pointers)
+		resp.ResponseHeadersToAdd = headers(in.statuses)
 	}
 	if s.cfg.DynamicMetadata {
 		resp.DynamicMetadata = s.metadata(w, req)

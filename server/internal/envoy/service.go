@@ -3,10 +3,12 @@ package envoy
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -39,8 +41,10 @@ type ServiceConfig struct {
 // A Service answers envoy.service.ratelimit.v3.RateLimitService. It has nothing to decide by until [Service.Set] is called.
 type Service struct {
 	ratelimitv3.UnimplementedRateLimitServiceServer
-	cfg     ServiceConfig
-	current atomic.Pointer[serving]
+	cfg       ServiceConfig
+	current   atomic.Pointer[serving]
+	info      grpc.UnaryServerInfo
+	exchanges sync.Pool // of *exchange
 }
 
 // serving is what requests are answered by; a request sees one of them alone.
@@ -54,7 +58,10 @@ func NewService(cfg ServiceConfig) (*Service, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("envoy: the store is nil: give NewService one")
 	}
-	return &Service{cfg: cfg}, nil
+	s := &Service{cfg: cfg}
+	s.info = grpc.UnaryServerInfo{Server: s, FullMethod: ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName}
+	s.exchanges.New = func() any { return newExchange(s) }
+	return s, nil
 }
 
 // Set makes the config the one that all later requests are answered by. Limits that are as they were before keep their
@@ -72,15 +79,19 @@ func (s *Service) Set(c *Config) {
 // Ready reports whether there is a config to decide by.
 func (s *Service) Ready() bool { return s.current.Load() != nil }
 
-// ShouldRateLimit answers a request of a proxy.
+// ShouldRateLimit answers a request of a proxy. The request and the answer are the caller's.
 func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+	return s.shouldRateLimit(ctx, req, new(answered))
+}
+
+func (s *Service) shouldRateLimit(ctx context.Context, req *ratelimitv3.RateLimitRequest, in *answered) (*ratelimitv3.RateLimitResponse, error) {
 	m := s.cfg.Metrics
 	if m == nil {
-		resp, err := s.Answer(ctx, req)
+		resp, err := s.answerIn(ctx, req, in)
 		return resp, coded(err)
 	}
 	start := time.Now()
-	resp, err := s.Answer(ctx, req)
+	resp, err := s.answerIn(ctx, req, in)
 	m.called(time.Since(start))
 	return resp, coded(err)
 }
@@ -102,14 +113,18 @@ func coded(err error) error {
 
 // Answer decides a request. The error is a [*RequestError], [ErrNoConfig], or the store's; it is counted.
 func (s *Service) Answer(ctx context.Context, req *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
-	resp, err := s.answer(ctx, req)
+	return s.answerIn(ctx, req, new(answered))
+}
+
+func (s *Service) answerIn(ctx context.Context, req *ratelimitv3.RateLimitRequest, in *answered) (*ratelimitv3.RateLimitResponse, error) {
+	resp, err := s.answer(ctx, req, in)
 	if err != nil && s.cfg.Metrics != nil {
 		s.cfg.Metrics.failed(err)
 	}
 	return resp, err
 }
 
-func (s *Service) answer(ctx context.Context, req *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+func (s *Service) answer(ctx context.Context, req *ratelimitv3.RateLimitRequest, in *answered) (*ratelimitv3.RateLimitResponse, error) {
 	if err := check(req); err != nil {
 		return nil, err
 	}
@@ -136,7 +151,7 @@ func (s *Service) answer(ctx context.Context, req *ratelimitv3.RateLimitRequest)
 		}
 		s.tell(w)
 	}
-	return s.respond(w, req), nil
+	return s.respond(w, req, in), nil
 }
 
 // collect matches the descriptors, and makes a charge of each that has a limit.

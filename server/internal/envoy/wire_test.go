@@ -28,29 +28,29 @@ func wired(t *testing.T, s *Service) ratelimitv3.RateLimitServiceClient {
 }
 
 // connected is a connection to a service on a socket.
-func connected(t *testing.T, s *Service) *grpc.ClientConn {
-	t.Helper()
+func connected(tb testing.TB, s *Service) *grpc.ClientConn {
+	tb.Helper()
 	server, err := grpcserver.New(&grpcserver.Config{Codec: Codec()})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	ratelimitv3.RegisterRateLimitServiceServer(server, s)
+	s.Register(server)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, l) }()
 	c, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		c.Close()
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return c
