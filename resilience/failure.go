@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/due"
 )
 
 // ErrorKind says how a call of the shared store failed.
@@ -124,24 +125,25 @@ func judge(caller context.Context, own bool, err error) verdict {
 	return about
 }
 
-// bound returns the context of a call, and whether its deadline is the store's and not the caller's.
-func (s *Store) bound(ctx context.Context) (_ context.Context, cancel context.CancelFunc, own bool) {
+// bound returns the context of a call, what has to be released when the call has returned, nil if nothing has, and whether the
+// deadline is the store's and not the caller's.
+func (s *Store) bound(ctx context.Context) (bounded context.Context, ours *due.Context, own bool) {
 	if s.steps != nil { // no call takes any time
-		return ctx, func() {}, true
+		return ctx, nil, true
 	}
 	if d, ok := ctx.Deadline(); ok && time.Until(d) <= s.cfg.Timeout {
-		return ctx, func() {}, false
+		return ctx, nil, false
 	}
-	ctx, cancel = context.WithTimeout(ctx, s.cfg.Timeout)
-	return ctx, cancel, true
+	ours = s.deadlines.Bound(ctx)
+	return ours, ours, true
 }
 
 // call makes a call of the shared store that begun when the breaker's word was as given, and tells the breaker how it went.
 func (s *Store) call(ctx context.Context, begun uint64, op string, f func(context.Context) error) (verdict, error) {
-	bounded, cancel, own := s.bound(ctx)
+	bounded, ours, own := s.bound(ctx)
 	start := s.now()
 	err := f(bounded)
-	cancel()
+	ours.Release()
 	v := judge(ctx, own, err)
 	s.observe(op, start, v, err)
 	s.tell(begun, v, err)

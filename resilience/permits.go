@@ -207,9 +207,9 @@ func (s *Store) register(h *hold) bool {
 	}
 	if err != nil && !h.released {
 		ctx := context.Background()
-		bounded, cancel, own := s.bound(ctx)
+		bounded, ours, own := s.bound(ctx)
 		ds, v, _ := s.ask(ctx, bounded, own, begun, []tidegate.Charge{h.charge}, nil)
-		cancel()
+		ours.Release()
 		if v != answered {
 			return false
 		}

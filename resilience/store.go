@@ -11,19 +11,21 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/due"
 	"github.com/tidegate-go/tidegate/memstore"
 )
 
 // Store is a [tidegate.Store] that outlives the failure of a shared one. Create it with [New] and close it when done.
 type Store struct {
-	cfg      Config
-	shared   tidegate.Store
-	registry tidegate.Registry // the same, if it is one
-	local    tidegate.Store
-	start    time.Time
-	breaker  breaker
-	leaving  atomic.Bool
-	closed   atomic.Bool
+	cfg       Config
+	shared    tidegate.Store
+	registry  tidegate.Registry // the same, if it is one
+	local     tidegate.Store
+	start     time.Time
+	deadlines *due.Group
+	breaker   breaker
+	leaving   atomic.Bool
+	closed    atomic.Bool
 
 	memories memories
 	demand   demand
@@ -90,6 +92,7 @@ func prepare(shared tidegate.Store, cfg *Config, st *steps) (*Store, error) {
 		}
 		s.local = memstore.New(local)
 	}
+	s.deadlines = due.NewGroup(s.cfg.Timeout)
 	s.breaker.limit = uint64(s.cfg.Failures)
 	s.memories.init(s.cfg.MaxKeys)
 	s.since = s.start
@@ -149,8 +152,8 @@ func (s *Store) takeShared(ctx context.Context, begun uint64, charges []tidegate
 
 // tryShared asks the shared store, once the keys are settled. All that the caller waits for is within one deadline.
 func (s *Store) tryShared(ctx context.Context, begun uint64, charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, verdict, error) {
-	bounded, cancel, own := s.bound(ctx)
-	defer cancel()
+	bounded, ours, own := s.bound(ctx)
+	defer ours.Release()
 	if s.memories.owing.Load() > 0 || s.lives.Load() > 0 {
 		if ok, err := s.settleUp(bounded, charges); !ok {
 			return dst, s.unsettled(ctx, begun, err), ctx.Err()
