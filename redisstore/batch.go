@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/due"
 )
 
 // Group commit. A take of idle buckets goes out at once, on its caller's goroutine, and nothing is added to it. Takes of
@@ -140,8 +141,8 @@ func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegat
 
 // await waits until the take of the waiter's nth caller is decided, unless the context ends before.
 func (d *dispatcher) await(ctx context.Context, w *waiter, nth int, done <-chan struct{}, decisions []tidegate.Decision) error {
-	gone := ctx.Done()
-	if gone == nil {
+	gone, late := due.Ends(ctx)
+	if gone == nil && late == nil {
 		<-done
 		return w.told(nth, decisions)
 	}
@@ -149,6 +150,7 @@ func (d *dispatcher) await(ctx context.Context, w *waiter, nth int, done <-chan 
 	case <-done:
 		return w.told(nth, decisions)
 	case <-gone:
+	case <-late:
 	}
 	if d.leave(w, nth) {
 		select {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/due"
 	"github.com/tidegate-go/tidegate/remotestore/internal/wire"
 )
 
@@ -108,10 +109,12 @@ func (d *dispatcher) take(ctx context.Context, charges []tidegate.Charge, decisi
 
 // await waits until the take is decided; it is not if the context ends before.
 func (d *dispatcher) await(ctx context.Context, w *waiter) (decided bool) {
+	gone, late := due.Ends(ctx)
 	select {
 	case <-w.done:
 		return true
-	case <-ctx.Done():
+	case <-gone:
+	case <-late:
 	}
 	d.mu.Lock()
 	w.gone = true // the sender passes over it, or nobody reads what it is told
