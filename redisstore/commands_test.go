@@ -38,6 +38,7 @@ var commandsUsed = map[string]string{
 	"mget":             "1.0",
 	"exists":           "1.0",
 	"set":              "6.2", // PXAT
+	"setrange":         "2.2",
 	"type":             "1.0",
 	"pexpireat":        "2.6",
 	"hget":             "2.0",

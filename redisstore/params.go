@@ -93,7 +93,7 @@ func compile(limit *tidegate.Limit, version int64) (*compiled, error) {
 		l.args = []any{l.tail, cost, gain, size, tick}
 	}
 	if n, width, ok := p.PlainWindow(); ok {
-		l.window = " 0|" + strconv.FormatInt(version, 10) + "|" + p.Spec
+		l.window = "|" + strconv.FormatInt(version, 10) + "|" + p.Spec
 		l.args = []any{l.window, n, width}
 	}
 	return l, l.compileShards()

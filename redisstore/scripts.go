@@ -69,8 +69,8 @@ func newScripts(injected bool) *scripts {
 	}
 	return &scripts{
 		run:     assemble(injected, "clock", "run"),
-		several: assemble(injected, "clock", "head", "several"),
-		windows: assemble(injected, "clock", "head", "windows"),
+		several: assemble(injected, "clock", "head", "versioned", "several"),
+		windows: assemble(injected, "clock", "head", "versioned", "windows"),
 		beat:    assemble(injected, "clock", "beat"),
 		rules:   assemble(injected, "clock", "rules"),
 		take:    set("take"),

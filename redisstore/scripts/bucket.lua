@@ -1,7 +1,7 @@
 -- Token bucket, leaky bucket and warm-up: internal/algo/bucket.go.
 -- Spec: b cost gain size debt most step tick. Data: a b [c], as doubles, which hold them exactly and are soon read.
 kinds.b = (function()
-  local k = {}
+  local k = {packed = true}
 
   function k.parse(spec)
     local p = {kind = 'b'}

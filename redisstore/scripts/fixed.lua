@@ -1,8 +1,8 @@
 -- Fixed window: internal/algo/window.go.
 -- Spec: f n width, or f n 0 unit zone for a calendar, which Lua does not know: the caller sends boundaries of windows
--- around its own clock, and is asked for others where now is not among them. Data: a b c.
+-- around its own clock, and is asked for others where now is not among them. Data: a, b and c as doubles.
 kinds.f = (function()
-  local k = {}
+  local k = {packed = true}
 
   function k.parse(spec)
     local n, width, calendar = match(spec, '^f (%d+) (%d+) ?(.*)$')
@@ -10,12 +10,14 @@ kinds.f = (function()
   end
 
   function k.decode(s, data)
-    local a, b, c = match(data, '^(%d+) (%d+) (%d+)$')
-    s.a, s.b, s.c = tonumber(a), tonumber(b), tonumber(c)
+    if #data == 24 then
+      s.a, s.b, s.c = decode(data, '<ddd')
+    end
+    return s.a and s.c >= 0 and s.c % 1 == 0
   end
 
   function k.encode(_, s)
-    return num(s.a) .. ' ' .. num(s.b) .. ' ' .. num(s.c)
+    return struct.pack('<ddd', s.a, s.b, s.c)
   end
 
   -- window finds the window of now. It throws what to ask the caller for if that cannot be told.

@@ -31,13 +31,11 @@ local function refill(used, ticks, gain)
   return used - ticks * gain
 end
 
--- decode returns the two numbers that begin the state of a bucket, and more of them where there are; nil for what is none.
+-- decode returns the two numbers that begin a packed state, and of the form '<ddd' a third; nil for what is none.
 local function decode(raw, form)
   local a, b, c = struct.unpack(form or '<dd', raw)
-  for _, x in ipairs({a, b}) do
-    if not (x >= 0 and x < 9007199254740992 and x % 1 == 0) then
-      return nil
-    end
+  if not (a >= 0 and a < 9007199254740992 and a % 1 == 0 and b >= 0 and b < 9007199254740992 and b % 1 == 0) then
+    return nil
   end
   return a, b, c
 end

@@ -9,18 +9,7 @@
 -- Returns: doubles: now in µs; for each key the units in use before the takes, as of now, or -1 where it was left alone.
 --   What each take was told follows from that, and is worked out by the caller.
 -- Where every key has room for all that is asked of it, all takes pass, and none is looked at.
-local sub, rep, unpack_ = string.sub, string.rep, struct.unpack
--- versioned returns how the state of a plain bucket ends when it is of the limit that a tail is of, but of another version:
--- with the newer of the two. nil for another limit.
-local function versioned(raw, tail)
-  local version, spec = match(raw, '^|(%d+)|([^|]*)$', 17)
-  local asked, same = match(tail, '^|(%d+)|([^|]*)$')
-  if not version or spec ~= same then
-    return nil
-  end
-  return tonumber(version) > tonumber(asked) and sub(raw, 17) or tail
-end
-
+local rep, unpack_ = string.rep, struct.unpack
 local count, limits = #KEYS, tonumber(ARGV[1])
 local raws = call('MGET', unpack(KEYS)) -- nil also for what is no string
 local asked = {unpack_('<' .. rep('d', count), ARGV[2 + 6 * limits])}
@@ -39,7 +28,7 @@ for _ = 1, limits do
       if sub(raw, 17) == l.tail then
         u, since = decode(raw)
       else
-        newer[i] = versioned(raw, l.tail)
+        newer[i] = versioned(raw, 17, l.tail)
         if newer[i] then
           u, since = decode(raw)
         end

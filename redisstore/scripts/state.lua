@@ -1,5 +1,5 @@
 -- How a bucket is kept. A key holds "data|version|spec": the kind's numbers, since when it counts so, and the limit.
--- Only the data of buckets may have a "|" in it.
+-- Only data that is packed, as that of buckets and of fixed windows is, may have a "|" in it.
 -- A bucket is {s = state, p = parsed spec, text = spec, version = since when, existed = whether the key is there}.
 local FOREIGN = 'WRONGTYPE the key holds something else than a bucket'
 local parsed = {}
@@ -65,14 +65,13 @@ local function fetch(key, kind)
   local data = string.sub(raw, 1, -(#version + #text + 3))
   local bucket = {s = {key = key, used = true}, text = text, version = tonumber(version), existed = true}
   bucket.p = parse(text)
-  if bucket.p.kind == 'b' then
-    if not kinds.b.decode(bucket.s, data, bucket.p) then
-      error({fail = FOREIGN})
-    end
-  elseif string.find(data, '[^%d -]') then
+  local kind = kinds[bucket.p.kind]
+  if not kind.packed and string.find(data, '[^%d -]') then
     error({fail = FOREIGN})
-  else
-    kinds[bucket.p.kind].decode(bucket.s, data)
+  end
+  local known = kind.decode(bucket.s, data, bucket.p)
+  if kind.packed and not known then
+    error({fail = FOREIGN})
   end
   return bucket
 end
