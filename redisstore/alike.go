@@ -61,8 +61,8 @@ func (d *dispatcher) join(t *simple) (_ *waiter, nth int, done chan struct{}) {
 // lastBefore returns the waiter that one of the bucket would come right after, and whether that is ready.
 func (d *dispatcher) lastBefore(key string) (w *waiter, ready bool) {
 	queue, ready := d.ready, true
-	if k := d.busy[key]; k != nil && !d.keepsOrder() {
-		queue, ready = k.behind, false
+	if b := d.buckets.named[key]; b != nil && b.flying > 0 && !d.keepsOrder() {
+		queue, ready = b.behind, false
 	}
 	if len(queue) == 0 {
 		return nil, false

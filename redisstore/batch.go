@@ -17,7 +17,9 @@ import (
 // Those that differ in nothing are one entry of it: see alike.go.
 //
 // The server decides each script at one moment anyhow: that a bucket is in one batch at a time makes batches large and
-// keeps the order, and correctness does not hang on it.
+// keeps the order, and correctness does not hang on it. So where takes of several buckets that wait for one bucket fill a batch
+// already, they need not wait for the one that it is in: the bucket then is in two, but never in more, and nobody who waits is
+// overtaken by more than one of them.
 
 const (
 	maxInFlight = 4
@@ -81,8 +83,8 @@ type dispatcher struct {
 	store *Store
 
 	mu       sync.Mutex
-	busy     map[string]*busyKey
-	spare    []*busyKey
+	buckets  buckets
+	resting  []*sender // that have nothing to send
 	ready    []*waiter // in the order in which they are to be decided
 	eager    int       // callers whose waiters are ready
 	queued   int       // callers whose waiters are ready or behind a busy key
@@ -97,13 +99,6 @@ type dispatcher struct {
 	lately atomic.Uint32
 }
 
-// busyKey is a bucket that is in a batch in flight.
-type busyKey struct {
-	batch  uint64
-	behind []*waiter
-	use    use
-}
-
 func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegate.Decision) error {
 	if t, ok := simpleOf(items); ok {
 		if w, nth, done := d.join(&t); w != nil {
@@ -112,31 +107,41 @@ func (d *dispatcher) take(ctx context.Context, items []item, decisions []tidegat
 	}
 	w := d.store.batches.newWaiter(items)
 	d.mu.Lock()
-	if d.senders == 0 && d.inFlight < maxInFlight && len(d.ready) == 0 && d.idle(items) && !w.leavesTraces(ctx) {
+	d.buckets.hold(w)
+	if d.senders == 0 && d.inFlight < maxInFlight && len(d.ready) == 0 && w.idle() && !w.leavesTraces(ctx) {
 		d.inFlight++
 		d.flying++
 		d.batch++
-		d.claimAll(w)
+		d.buckets.claim(w, d.batch)
 		d.mu.Unlock()
 		return d.alone(ctx, w, decisions)
 	}
 	if d.queued >= maxQueued {
+		d.buckets.letGo(w)
 		d.mu.Unlock()
 		w.release()
 		return &tidegate.StoreError{Op: "take", Err: errQueueFull}
 	}
+	d.enter(w)
+	d.mu.Unlock()
+	return d.await(ctx, w, 0, w.done, decisions)
+}
+
+// enter lets a waiter that holds on to its buckets wait for them, or makes it ready.
+func (d *dispatcher) enter(w *waiter) {
 	w.since = d.store.elapsed()
 	d.queued++
-	if len(items) == 1 {
-		d.lately.Store(items[0].tag + 1)
+	if len(w.items) == 1 {
+		d.lately.Store(w.items[0].tag + 1)
 	}
-	if !d.behind(w) {
+	if at := w.blocked(0, false); at == nil || d.keepsOrder() {
 		d.ready = append(d.ready, w)
 		d.eager++
 		d.spawn()
+	} else {
+		at.park(w)
+		d.pair(at)
 	}
-	d.mu.Unlock()
-	return d.await(ctx, w, 0, w.done, decisions)
 }
 
 // await waits until the take of the waiter's nth caller is decided, unless the context ends before.
@@ -173,7 +178,7 @@ func (d *dispatcher) alone(ctx context.Context, w *waiter, decisions []tidegate.
 	s.decideBatch(bounded, w.self[:], &w.plan)
 	cancel()
 	d.mu.Lock()
-	d.freeAll(w)
+	d.free(w)
 	d.inFlight--
 	d.flying--
 	d.spawn()
@@ -185,88 +190,42 @@ func (d *dispatcher) alone(ctx context.Context, w *waiter, decisions []tidegate.
 	return w.told(0, decisions)
 }
 
-// idle reports whether none of the buckets is in flight.
-func (d *dispatcher) idle(items []item) bool {
-	for i := range items {
-		if d.busy[items[i].key] != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// claimAll notes that the buckets of a take are in the latest batch, and returns how many were not before.
-func (d *dispatcher) claimAll(w *waiter) (added int) {
+// free notes that the buckets of a take are no longer in flight, and makes ready what waited for them.
+func (d *dispatcher) free(w *waiter) {
 	for i := range w.items {
 		it := &w.items[i]
-		if it.key == "" {
+		if it.bucket == nil || !d.buckets.end(it) {
 			continue
 		}
-		if it.bucket = d.busy[it.key]; it.bucket == nil {
-			it.bucket = d.claim(it.key)
-			added++
+		if it.bucket.flying == 0 {
+			d.release(it.bucket)
+		} else {
+			d.pair(it.bucket)
 		}
 	}
-	return added
+	d.buckets.letGo(w)
 }
 
-func (d *dispatcher) claim(key string) (k *busyKey) {
-	if d.busy == nil {
-		d.busy = map[string]*busyKey{}
-	}
-	if n := len(d.spare); n > 0 {
-		k, d.spare = d.spare[n-1], d.spare[:n-1]
-	} else {
-		k = new(busyKey)
-	}
-	k.batch = d.batch
-	d.busy[key] = k
-	return k
-}
-
-// freeAll notes that the buckets of a take are no longer in flight.
-func (d *dispatcher) freeAll(w *waiter) {
-	for i := range w.items {
-		d.free(w.items[i].key)
-	}
-}
-
-// free notes that a bucket is no longer in flight, and makes ready what waited for it.
-func (d *dispatcher) free(key string) {
-	k := d.busy[key]
-	if k == nil {
-		return
-	}
-	delete(d.busy, key)
-	d.ready = append(d.ready, k.behind...)
-	for _, w := range k.behind {
+// release makes ready what waits for a bucket.
+func (d *dispatcher) release(b *bucket) {
+	d.ready = append(d.ready, b.behind...)
+	for _, w := range b.behind {
 		d.eager += w.callers
 	}
-	clear(k.behind)
-	k.behind = k.behind[:0]
-	k.use.reset()
-	if len(d.spare) < maxKeys {
-		d.spare = append(d.spare, k)
-	}
+	clear(b.behind)
+	b.behind, b.charges = b.behind[:0], 0
 }
 
-// behind puts a waiter behind a bucket of its that another batch has, if there is one.
-func (d *dispatcher) behind(w *waiter) bool {
-	return !d.keepsOrder() && d.behindOther(w, 0)
+// pair makes ready what waits for a bucket, though a batch that it is in is in flight, if that fills one of its own.
+func (d *dispatcher) pair(b *bucket) {
+	if b.pairable() && b.charges >= enough {
+		d.release(b)
+		d.spawn()
+	}
 }
 
 // keepsOrder reports whether somebody is about to form a batch of waiters before which a new one must not come.
 func (d *dispatcher) keepsOrder() bool { return d.forming > 0 && len(d.ready) > 0 }
-
-func (d *dispatcher) behindOther(w *waiter, mine uint64) bool {
-	for i := range w.items {
-		if k := d.busy[w.items[i].key]; k != nil && k.batch != mine {
-			k.behind = append(k.behind, w)
-			return true
-		}
-	}
-	return false
-}
 
 // spawn starts a sender if something is ready and nobody will look at it.
 func (d *dispatcher) spawn() {
@@ -274,62 +233,7 @@ func (d *dispatcher) spawn() {
 		d.forming++
 		d.senders++
 		d.inFlight++
-		go d.send()
-	}
-}
-
-// send sends what is ready, batch after batch, until nothing is.
-func (d *dispatcher) send() {
-	var batch, late []*waiter // used again and again
-	var takes []*taking
-	var p plan
-	for {
-		linger(maxTakes, d.waiting)
-		d.mu.Lock()
-		d.forming--
-		batch, late = d.form(batch[:0], late[:0])
-		if len(batch) == 0 {
-			d.senders--
-			d.inFlight--
-			if d.queued == 0 {
-				d.lately.Store(0)
-			}
-			d.spawn()
-			d.mu.Unlock()
-			d.deliver(late)
-			return
-		}
-		flying := 0
-		for _, w := range batch {
-			flying += w.times
-		}
-		d.flying += flying
-		d.spawn() // what did not fit
-		d.mu.Unlock()
-		d.deliver(late)
-
-		ctx, cancel := context.WithTimeout(context.Background(), d.store.cfg.Timeout)
-		takes = takes[:0]
-		for _, w := range batch {
-			takes = append(takes, &w.taking)
-		}
-		d.store.decideBatch(ctx, takes, &p)
-		d.store.failWaiting(takes)
-		cancel()
-
-		d.mu.Lock()
-		d.flying -= flying
-		d.forming++ // callers that are told now and ask again at once shall find somebody who forms
-		for _, w := range batch {
-			d.freeAll(w)
-		}
-		if d.full() { // nobody who is told now needs to be waited for
-			d.forming--
-			d.spawn()
-			d.forming++
-		}
-		d.mu.Unlock()
-		d.deliver(batch)
+		go d.send(d.sender())
 	}
 }
 
@@ -345,14 +249,14 @@ func (d *dispatcher) waiting() int {
 
 // full reports whether what is ready fills a batch, as far as a look at the takes of several buckets tells.
 func (d *dispatcher) full() bool {
-	if len(d.ready) >= maxTakes {
-		return true
-	}
+	return len(d.ready) >= maxTakes || d.crowded()
+}
+
+// crowded reports whether the takes of several buckets that are ready fill a batch.
+func (d *dispatcher) crowded() bool {
 	charges := 0
 	for _, w := range d.ready {
-		if len(w.items) > 1 {
-			charges += len(w.items)
-		}
+		charges += w.together()
 		if charges >= enough {
 			return true
 		}
@@ -375,11 +279,11 @@ func linger(enough int, waiting func() int) {
 	}
 }
 
-// form takes a batch off the ready ones: all whose buckets are not in another batch, as many as one script may decide.
+// form takes a batch off the ready ones: all whose buckets are not in another batch, or may be in two, as many as one script may decide.
 // Late are those that have waited for too long to be sent. Both are appended.
 func (d *dispatcher) form(batch, late []*waiter) ([]*waiter, []*waiter) {
 	d.batch++
-	now := d.store.elapsed()
+	now, paired := d.store.elapsed(), d.crowded()
 	takes, weight, slow, charges := 0, 0, 0, 0
 	rest := d.ready[:0]
 	for i, w := range d.ready {
@@ -391,17 +295,22 @@ func (d *dispatcher) form(batch, late []*waiter) ([]*waiter, []*waiter) {
 		switch {
 		case len(w.left) == w.callers:
 			d.queued -= w.callers
+			d.buckets.letGo(w)
 		case now-w.since >= d.store.cfg.Timeout:
 			d.queued -= w.callers
 			w.formed = true
+			d.buckets.letGo(w)
 			w.err = d.store.failure(context.Background(), "take", context.DeadlineExceeded)
 			late = append(late, w)
-		case d.behindOther(w, d.batch):
 		default:
+			if at := w.blocked(d.batch, paired); at != nil {
+				at.park(w)
+				continue
+			}
 			d.queued -= w.callers
 			w.formed, w.times = true, w.callers-len(w.left)
 			takes += w.times
-			weight += d.claimAll(w) * w.weight()
+			weight += d.buckets.claim(w, d.batch) * w.weight()
 			switch {
 			case !w.quick:
 				slow++

@@ -23,10 +23,10 @@ func atRest(t *testing.T, s *Store) {
 	for {
 		d := &s.batches.all
 		d.mu.Lock()
-		state := fmt.Sprintf("busy %d ready %d eager %d queued %d in flight %d flying %d senders %d forming %d",
-			len(d.busy), len(d.ready), d.eager, d.queued, d.inFlight, d.flying, d.senders, d.forming)
+		state := fmt.Sprintf("buckets %d ready %d eager %d queued %d in flight %d flying %d senders %d forming %d",
+			len(d.buckets.named), len(d.ready), d.eager, d.queued, d.inFlight, d.flying, d.senders, d.forming)
 		d.mu.Unlock()
-		if state == "busy 0 ready 0 eager 0 queued 0 in flight 0 flying 0 senders 0 forming 0" {
+		if state == "buckets 0 ready 0 eager 0 queued 0 in flight 0 flying 0 senders 0 forming 0" {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -337,7 +337,7 @@ func TestAlikeCallersShareAnEntry(t *testing.T) {
 	if entries != 3 {
 		t.Errorf("%d entries of %d takes of which one is unlike the others, not 3", entries, callers)
 	}
-	go d.send()
+	go d.send(new(sender))
 	wg.Wait()
 	want := int64(1000)
 	for i := range callers {
@@ -370,6 +370,7 @@ func TestAlikeCallersAreCounted(t *testing.T) {
 			one, _ := simpleOf(items)
 			if w, _, _ := d.join(&one); w == nil {
 				w = s.batches.newWaiter(items)
+				d.buckets.hold(w)
 				w.since = s.elapsed()
 				d.ready = append(d.ready, w)
 				d.eager++

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"hash/maphash"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -144,7 +145,7 @@ func (d *denied) note(it *item, r refusal, retry time.Duration, forgot int64) {
 		}
 		d.live.Add(1)
 	}
-	sh.keys[it.key] = r
+	sh.keys[strings.Clone(it.key)] = r // which may be a part of the text of a whole take
 }
 
 // empty reports whether nothing is remembered.

@@ -42,13 +42,36 @@ func appendTag(b []byte, tag uint32) []byte {
 // bucketKey returns the key of a charge's bucket, or of one shard of it: see appendShard.
 func (s *Store) bucketKey(c *tidegate.Charge, tag uint32, shard int) string {
 	var space [256]byte
-	b := s.appendPrefix(space[:0], tag)
+	return s.names.of(tag, appendShard(s.appendBucketKey(space[:0], c, tag), shard))
+}
+
+// appendBucketKey appends the key of a charge's bucket.
+func (s *Store) appendBucketKey(b []byte, c *tidegate.Charge, tag uint32) []byte {
+	b = s.appendPrefix(b, tag)
 	if s.cfg.KeySecret != nil {
-		b = key.AppendSecret(b, s.cfg.KeySecret, c.Rule, c.Key)
-	} else {
-		b = key.AppendBucket(b, c.Rule, c.Key)
+		return key.AppendSecret(b, s.cfg.KeySecret, c.Rule, c.Key)
 	}
-	return s.names.of(tag, appendShard(b, shard))
+	return key.AppendBucket(b, c.Rule, c.Key)
+}
+
+// nameBuckets gives the items of a take of several charges their keys, which are parts of one text: it costs less than a text for
+// each, and lives as long as the take does.
+func (s *Store) nameBuckets(items []item) {
+	var space [1024]byte
+	b := space[:0]
+	var room [maxCharges]int
+	ends := room[:0]
+	for i := range items {
+		if it := &items[i]; it.hasBucket() {
+			b = s.appendBucketKey(b, it.charge, it.tag)
+		}
+		ends = append(ends, len(b))
+	}
+	text, from := string(b), 0
+	for i, to := range ends {
+		items[i].key = text[from:to]
+		from = to
+	}
 }
 
 // recordKey returns the key of what a reservation charged in a slot.

@@ -48,6 +48,7 @@ type use struct {
 	slow    bool    // it takes the take script
 	run     run     // of those that are decided as one
 	index   int     // in the several and windows scripts
+	over    bool    // the batch has been decided
 	asked   float64 // by all takes together; beyond 2^53 it is not exact, and more than there can be in any case
 }
 
@@ -70,7 +71,12 @@ func (u *use) note(t *taking, it *item) {
 
 // needs reports whether any of the take's buckets satisfies f.
 func (t *taking) needs(f func(*use) bool) bool {
-	return slices.ContainsFunc(t.items, func(it item) bool { return it.bucket != nil && f(&it.bucket.use) })
+	for i := range t.items {
+		if u := t.items[i].use; u != nil && f(u) {
+			return true
+		}
+	}
+	return false
 }
 
 func (u *use) isSlow() bool    { return u.slow }
@@ -90,9 +96,9 @@ func (p *plan) make(takes []*taking) {
 	anySlow := false
 	for _, t := range takes {
 		for i := range t.items {
-			if b := t.items[i].bucket; b != nil {
-				b.use.note(t, &t.items[i])
-				anySlow = anySlow || b.use.slow
+			if u := t.items[i].use; u != nil {
+				u.note(t, &t.items[i])
+				anySlow = anySlow || u.slow
 			}
 		}
 	}
@@ -104,8 +110,8 @@ func (p *plan) make(takes []*taking) {
 				continue
 			}
 			for i := range t.items {
-				if b := t.items[i].bucket; b != nil && !b.use.slow {
-					b.use.slow, spread = true, true
+				if u := t.items[i].use; u != nil && !u.slow {
+					u.slow, spread = true, true
 				}
 			}
 		}
@@ -119,7 +125,7 @@ func (p *plan) make(takes []*taking) {
 		case t.needs((*use).isSeveral):
 			p.several = append(p.several, t)
 		default:
-			if r := &t.items[0].bucket.use.run; r.add(t) {
+			if r := &t.items[0].use.run; r.add(t) {
 				p.runs = append(p.runs, r)
 			}
 		}

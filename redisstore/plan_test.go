@@ -39,6 +39,7 @@ func batchOf(t *testing.T, s *Store, charges [][]tidegate.Charge, alike func() b
 		}
 		if c.w == nil {
 			c.w = s.batches.newWaiter(items)
+			d.buckets.hold(c.w)
 			c.w.since = s.elapsed()
 			d.ready = append(d.ready, c.w)
 			d.eager++
@@ -66,7 +67,7 @@ func batchOf(t *testing.T, s *Store, charges [][]tidegate.Charge, alike func() b
 	}
 	return takes, callers, func() {
 		for _, w := range batch {
-			d.freeAll(w)
+			d.free(w)
 		}
 	}
 }

@@ -38,8 +38,8 @@ func (s *Store) decideSeveral(ctx context.Context, p *plan) (left []*taking, err
 		b.decide(t)
 	}
 	for _, t := range takes {
-		if it := &t.items[0]; len(t.items) == 1 && !t.decisions[0].Allowed && !b.alone[it.bucket.use.index-1] && !s.cfg.NoDeniedCache {
-			st := b.states[it.bucket.use.index-1]
+		if it := &t.items[0]; len(t.items) == 1 && !t.decisions[0].Allowed && !b.alone[it.use.index-1] && !s.cfg.NoDeniedCache {
+			st := b.states[it.use.index-1]
 			v := it.limit.params.Check(&st, algo.Request{Cost: it.charge.Cost}, b.now, algo.Window{})
 			s.denied.note(it, refusal{at: b.now, sent: sent, told: told, state: st}, duration(v.Retry), forgot)
 		}
@@ -52,7 +52,7 @@ func usesOf(takes []*taking) []*use {
 	var keys []*use
 	for _, t := range takes {
 		for i := range t.items {
-			if u := &t.items[i].bucket.use; u.index == 0 {
+			if u := t.items[i].use; u.index == 0 {
 				u.index = 1
 				keys = append(keys, u)
 			}
@@ -80,7 +80,7 @@ func (p *plan) ledgerCommand(keys []*use, takes []*taking) []any {
 	for _, t := range takes {
 		p.charges = appendDouble(p.charges, float64(len(t.items)))
 		for i := range t.items {
-			u := &t.items[i].bucket.use
+			u := t.items[i].use
 			u.asked += float64(t.items[i].charge.Cost)
 			p.charges = appendDouble(appendDouble(p.charges, float64(u.index)), float64(t.items[i].charge.Cost))
 		}
@@ -134,7 +134,7 @@ func (b *ledger) decide(t *taking) {
 }
 
 func (b *ledger) charge(it *item) (*algo.State, *algo.Params, algo.Request, algo.Window) {
-	i := it.bucket.use.index - 1
+	i := it.use.index - 1
 	var w algo.Window
 	if b.windows != nil {
 		w = b.windows[i]

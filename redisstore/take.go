@@ -23,7 +23,8 @@ type item struct {
 	home   uint32    // the tag of the key, from which those of shards are counted
 	key    string    // empty for a limit without a bucket
 	whole  *compiled // of a charge on one shard, whose limit is then that of the shard; see shards.go
-	bucket *busyKey  // in a batch
+	bucket *bucket   // of a take that waits, or is in flight
+	use    *use      // in the batch
 }
 
 // Take implements [tidegate.Store]. Limits with a lease are decided here where tokens were taken ahead; all others, and
@@ -38,11 +39,9 @@ func (s *Store) Take(ctx context.Context, charges []tidegate.Charge, dst []tideg
 // takeStrict is Take without leases. Takes that are waiting leave together: see batch.go.
 // In a cluster, buckets of different slots cannot be decided at one moment: see split.go.
 func (s *Store) takeStrict(ctx context.Context, charges []tidegate.Charge, dst []tidegate.Decision) ([]tidegate.Decision, error) {
-	var one [1]item
-	items := one[:]
-	if len(charges) != 1 {
-		items = make([]item, len(charges))
-	}
+	room := itemRooms.Get().(*itemRoom)
+	defer room.leave()
+	items := room.of(len(charges))
 	if err := s.fill(items, charges); err != nil {
 		return dst, err
 	}
@@ -140,9 +139,19 @@ func (s *Store) fill(items []item, charges []tidegate.Charge) error {
 			continue
 		}
 		items[i].tag = items[i].home
-		items[i].key = s.bucketKey(c, items[i].tag, 0)
+	}
+	switch {
+	case len(items) > 1:
+		s.nameBuckets(items)
+	case len(items) == 1 && items[0].hasBucket():
+		items[0].key = s.bucketKey(items[0].charge, items[0].tag, 0)
 	}
 	return nil
+}
+
+// hasBucket reports whether the item's limit has a bucket, which is not to be chosen among shards.
+func (it *item) hasBucket() bool {
+	return it.whole == nil && it.limit.params.Kind != algo.None && it.limit.params.Kind != algo.Unlimited
 }
 
 // slots returns how many items have a bucket, and whether these can be decided in one script.
