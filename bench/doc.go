@@ -1,7 +1,7 @@
 // Command bench measures Tidegate beside its peers, on identical work, in one run, and prints ratios.
 //
 // Each workload is run by each contender in turn, several times over, so that what else the machine does falls on all
-// alike; a ratio is that of the medians. The loop is closed: a caller asks again when it is answered. Callers, the client
+// alike; a ratio is the median of those of the rounds. The loop is closed: a caller asks again when it is answered. Callers, the client
 // and redis-server share the machine's cores, for the peers as for us. Every contender's limit is one that refuses nothing,
 // unless the workload is about refusals.
 //

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -29,16 +30,33 @@ func (t *table) header(redis string, runs int, duration time.Duration) {
 }
 
 func (t *table) workload(w workload, results [][]result) error {
-	ours := median(results[0])
 	for i, rs := range results {
 		m, ratio := median(rs), ""
 		if i > 0 {
-			ratio = fmt.Sprintf("%.2f×", ours.perSecond/m.perSecond)
+			ratio = ratios(results[0], rs)
 		}
 		fmt.Fprintf(t.rows, "| %s\t| %s\t| %.0f\t| %v\t| %v\t| %s\t|\n", w.name, w.contenders[i].name,
 			m.perSecond, m.p50.Round(time.Microsecond/10), m.p99.Round(time.Microsecond/10), ratio)
 	}
 	return t.rows.Flush()
+}
+
+// ratios tells how much faster ours was: the median of the ratios of runs that came one after the other, and the least and the
+// largest of them. What slows the machine down for longer than a run is in both sides of a ratio, and not in that of two medians.
+func ratios(ours, theirs []result) string {
+	all := make([]float64, len(ours))
+	for i := range ours {
+		all[i] = ours[i].perSecond / theirs[i].perSecond
+	}
+	slices.Sort(all)
+	middle := all[len(all)/2]
+	if len(all)%2 == 0 {
+		middle = (middle + all[len(all)/2-1]) / 2
+	}
+	if len(all) == 1 {
+		return fmt.Sprintf("%.2f×", middle)
+	}
+	return fmt.Sprintf("%.2f× (%.2f–%.2f)", middle, all[0], all[len(all)-1])
 }
 
 // benchfmt is the format of Go's benchmarks, a line for every run, for benchstat. Where several call at once, ns/op is the

@@ -55,7 +55,7 @@ type options struct {
 func main() {
 	var o options
 	flag.DurationVar(&o.duration, "d", 2*time.Second, "how long a run takes")
-	flag.IntVar(&o.runs, "runs", 5, "how many runs of each contender; the ratio is that of the medians")
+	flag.IntVar(&o.runs, "runs", 5, "how many runs of each contender; the ratio is the median of those of the rounds")
 	flag.StringVar(&o.only, "only", "", "regular expression: the workloads to run")
 	flag.StringVar(&o.peers, "peers", "some", "whom to run beside: all, some (redis_rate and x/time/rate) or none")
 	flag.StringVar(&o.contenders, "contenders", "", "regular expression: the contenders to run; ours, the first, always does")

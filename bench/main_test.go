@@ -90,3 +90,25 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
+
+// A ratio is that of runs next to each other: a machine that becomes half as fast between two rounds changes none.
+func TestRatios(t *testing.T) {
+	runs := func(perSecond ...float64) (rs []result) {
+		for _, v := range perSecond {
+			rs = append(rs, result{perSecond: v})
+		}
+		return rs
+	}
+	for _, c := range []struct {
+		ours, theirs []result
+		want         string
+	}{
+		{runs(300), runs(100), "3.00×"},
+		{runs(300, 150, 151), runs(100, 50, 50), "3.00× (3.00–3.02)"},
+		{runs(400, 150, 80, 50), runs(100, 50, 40, 50), "2.50× (1.00–4.00)"},
+	} {
+		if got := ratios(c.ours, c.theirs); got != c.want {
+			t.Errorf("%s, not %s", got, c.want)
+		}
+	}
+}
