@@ -12,14 +12,14 @@ import (
 )
 
 // Group commit. A take of idle buckets goes out at once, on its caller's goroutine, and nothing is added to it. Takes of
-// a bucket whose call is in flight wait for that call, and leave together as the next one, decided in the order in which
-// they came; takes of other buckets that are ready at the same moment ride along, in at most maxInFlight batches at a time.
+// a bucket whose call is in flight wait for that call, and leave together as the next one, in the order in which they came
+// as far as one batch has room for them; takes of other buckets that are ready at the same moment ride along, in at most maxInFlight batches at a time.
 // Those that differ in nothing are one entry of it: see alike.go.
 //
 // The server decides each script at one moment anyhow: that a bucket is in one batch at a time makes batches large and
 // keeps the order, and correctness does not hang on it. So where takes of several buckets that wait for one bucket fill a batch
-// already, they need not wait for the one that it is in: the bucket then is in two, but never in more, and nobody who waits is
-// overtaken by more than one of them.
+// already, they need not wait for the one that it is in: the bucket then is in two, but never in more, and while some wait for it
+// whom the second has passed there is no other before them.
 
 const (
 	maxInFlight = 4
@@ -45,6 +45,7 @@ type batches struct {
 	store   *Store
 	all     dispatcher
 	byTag   []dispatcher // in a cluster
+	senders sync.Pool    // that rest, with the room that they have
 	waiters sync.Pool    // each store's own: a channel of a test's bubble is of no use in another
 }
 
@@ -84,7 +85,6 @@ type dispatcher struct {
 
 	mu       sync.Mutex
 	buckets  buckets
-	resting  []*sender // that have nothing to send
 	ready    []*waiter // in the order in which they are to be decided
 	eager    int       // callers whose waiters are ready
 	queued   int       // callers whose waiters are ready or behind a busy key
@@ -233,7 +233,7 @@ func (d *dispatcher) spawn() {
 		d.forming++
 		d.senders++
 		d.inFlight++
-		go d.send(d.sender())
+		go d.send(d.store.batches.sender())
 	}
 }
 
@@ -255,7 +255,7 @@ func (d *dispatcher) full() bool {
 // crowded reports whether the takes of several buckets that are ready fill a batch.
 func (d *dispatcher) crowded() bool {
 	charges := 0
-	for _, w := range d.ready {
+	for _, w := range d.ready[:min(len(d.ready), maxTakes)] { // more than a batch has
 		charges += w.together()
 		if charges >= enough {
 			return true

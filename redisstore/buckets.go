@@ -80,6 +80,9 @@ func (bs *buckets) drop(b *bucket) {
 		bs.named, bs.most = nil, 0
 	}
 	*b = bucket{behind: b.behind}
+	if cap(b.behind) > maxTakes {
+		b.behind = nil
+	}
 	if len(bs.spare) < maxKeys {
 		bs.spare = append(bs.spare, b)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidegate-go/tidegate"
+	"github.com/tidegate-go/tidegate/internal/algo"
 	"github.com/tidegate-go/tidegate/internal/redistest"
 )
 
@@ -188,13 +189,22 @@ func TestGarbledState(t *testing.T) {
 			t.Fatal(err)
 		}
 		tail := "|0|" + l.params.Spec
-		for _, text := range []string{
+		texts := []string{
 			"||", "1 2|0|", "1 2|0|b", "1 2|0|b 1 2 3 4 5 6", "|0|b 1 1 10 0 100 0 1", "x|0|b 1 1 10 0 100 0 1", "1 2|0|z 1 2", "x|0|f 1 2", "1 2 3|0|f 10 x",
 			"|0|w 1 2 3 4", "1 2|1|l 10 20", "1 2|2|p 1 2", "1 2|0|b 1 1 10 0 100 0 1|", "0|b|1 2",
 			"0123456789abcde|0|b 1 1 10 0 100 0 1", "0123456789abcdefg|0|b 1 1 10 0 100 0 1",
 			doubles(math.NaN(), 0) + tail, doubles(0, math.NaN()) + tail, doubles(-1, 0) + tail, doubles(0.5, 0) + tail, doubles(0.5, 1<<52) + tail,
 			doubles(1<<53, 0) + tail, doubles(0, math.Inf(1)) + tail, doubles(1, 2, 3, 4) + tail,
-		} {
+		}
+		if l.params.Kind == algo.Fixed {
+			for _, n := range [][3]float64{
+				{0.5, 1, 0}, {math.NaN(), 1, 0}, {-1, 1, 0}, {1 << 53, 1, 0}, {1, math.NaN(), 0}, {1, 0.5, 0}, {1, -1, 0}, {1, 1 << 53, 0},
+				{1, 1, math.NaN()}, {1, 1, 0.5}, {1, 1, -1}, {1 << 52, 1, 1e300},
+			} {
+				texts = append(texts, doubles(n[:]...)+tail)
+			}
+		}
+		for _, text := range texts {
 			command(t, srv, "SET", key, text)
 			_, err := s.Take(context.Background(), []tidegate.Charge{other, c}, nil)
 			if err == nil {

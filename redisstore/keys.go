@@ -55,7 +55,7 @@ func (s *Store) appendBucketKey(b []byte, c *tidegate.Charge, tag uint32) []byte
 }
 
 // nameBuckets gives the items of a take of several charges their keys, which are parts of one text: it costs less than a text for
-// each, and lives as long as the take does.
+// each, and lives as long as any of the buckets is waited for or in flight without a pause.
 func (s *Store) nameBuckets(items []item) {
 	var space [1024]byte
 	b := space[:0]

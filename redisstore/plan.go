@@ -91,6 +91,16 @@ type plan struct {
 	lean                   bool   // nobody looks at the command but the one who writes it out
 }
 
+// forget drops what the last batch was, and keeps the room for the next.
+func (p *plan) forget() {
+	clear(p.runs[:cap(p.runs)])
+	for _, takes := range [][]*taking{p.several, p.windows, p.slow} {
+		clear(takes[:cap(takes)])
+	}
+	p.args = p.room()
+	clear(p.args[:cap(p.args)])
+}
+
 func (p *plan) make(takes []*taking) {
 	p.runs, p.several, p.windows, p.slow = p.runs[:0], p.several[:0], p.windows[:0], p.slow[:0]
 	anySlow := false

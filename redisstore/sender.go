@@ -10,22 +10,20 @@ type sender struct {
 }
 
 // sender returns one that rests, or a new one.
-func (d *dispatcher) sender() *sender {
-	n := len(d.resting)
-	if n == 0 {
-		return new(sender)
+func (bs *batches) sender() *sender {
+	if x, ok := bs.senders.Get().(*sender); ok {
+		return x
 	}
-	x := d.resting[n-1]
-	d.resting = d.resting[:n-1]
-	return x
+	return new(sender)
 }
 
-// rest keeps the sender until there is something to send again.
-func (d *dispatcher) rest(x *sender) {
+// rest keeps the sender's room until there is something to send again, and nothing of what it has sent.
+func (bs *batches) rest(x *sender) {
 	clear(x.batch[:cap(x.batch)])
 	clear(x.takes[:cap(x.takes)])
 	x.late = nil // which are still to be told
-	d.resting = append(d.resting, x)
+	x.plan.forget()
+	bs.senders.Put(x)
 }
 
 // send sends what is ready, batch after batch, until nothing is.
@@ -43,8 +41,8 @@ func (d *dispatcher) send(x *sender) {
 			}
 			d.spawn()
 			late := x.late
-			d.rest(x)
 			d.mu.Unlock()
+			d.store.batches.rest(x)
 			d.deliver(late)
 			return
 		}

@@ -9,7 +9,7 @@ import (
 
 // Context is the context of one call. It tells of its end by the clock and its parent until somebody asks for more: for a channel,
 // or why it ended. Then it makes what context.WithDeadline returns, and is that from then on; so whatever is derived from it, and
-// [context.Cause], find what they look for.
+// [context.Cause], find what they look for. If nobody asks before both have ended it, it says that the parent did, whichever came first.
 type Context struct {
 	parent context.Context //nolint:containedctx // it is one
 	part   *part

@@ -13,7 +13,7 @@ kinds.f = (function()
     if #data == 24 then
       s.a, s.b, s.c = decode(data, '<ddd')
     end
-    return s.a and s.c >= 0 and s.c % 1 == 0
+    return s.a and s.c >= 0 and s.c < 9007199254740992 and s.c % 1 == 0
   end
 
   function k.encode(_, s)

@@ -36,7 +36,7 @@ for n = 1, limits do
         if c == 0 and used >= 1 and used < TOP and used % 1 == 0 then
           if a == to then
             b = used
-          elseif a >= 0 and a <= now then
+          elseif a >= 0 and a <= now and a % 1 == 0 then
             b, fresh[i] = 0, true
           end
         end
